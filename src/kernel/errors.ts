@@ -1,0 +1,118 @@
+/**
+ * Every code that the product answers with. `docs/ERRORS.md` is held to this table by a contract test.
+ *
+ * - `agent` codes go to an agent as problem+json (RFC 9457) with `status`, and into the audit.
+ * - `operator` codes end a command with `exit`: 1 failed, 2 usage or bad configuration.
+ */
+export const ERRORS = {
+  host_not_allowed: { to: 'agent', status: 403, means: 'No rule of the policy allows this host and port.' },
+  denied_by_rule: { to: 'agent', status: 403, means: 'A rule denies this request, or no rule for the host allows its method and path.' },
+  controller_unavailable: { to: 'agent', status: 403, means: 'A rule asks the operator first, and no controller is there to ask.' },
+  name_refused: {
+    to: 'agent',
+    status: 403,
+    means: 'The name is set aside for local, private or metadata use, and the rule does not list addresses for it.',
+  },
+  address_refused: {
+    to: 'agent',
+    status: 403,
+    means: 'The name leads to an address that is refused by class, and the rule does not list it in addresses.',
+  },
+  host_invalid: { to: 'agent', status: 400, means: 'The host is not spelled canonically, so it is not clear which host is meant.' },
+  target_invalid: { to: 'agent', status: 400, means: 'The request target is not one that can be forwarded unchanged.' },
+  path_not_canonical: { to: 'agent', status: 400, means: 'Rules look at paths of this host, and this path could be read in two ways.' },
+  authority_mismatch: { to: 'agent', status: 400, means: 'The request target and its Host header name different hosts.' },
+  misdirected_request: {
+    to: 'agent',
+    status: 421,
+    means: 'The request inside a tunnel names another host than the tunnel was opened for.',
+  },
+  sni_mismatch: {
+    to: 'agent',
+    status: 421,
+    means: 'The TLS handshake names another host than the tunnel was opened for. Answered by closing the connection.',
+  },
+  request_malformed: { to: 'agent', status: 400, means: 'The bytes are not a valid HTTP/1.1 request.' },
+  head_too_large: { to: 'agent', status: 431, means: 'The request head has too many bytes or fields.' },
+  head_timeout: { to: 'agent', status: 408, means: 'The request head did not arrive in time.' },
+  method_refused: { to: 'agent', status: 405, means: 'The method is never forwarded (TRACE, or CONNECT inside a tunnel).' },
+  upgrade_refused: { to: 'agent', status: 501, means: 'The request asks to upgrade to another protocol, which is not carried.' },
+  transfer_coding_refused: { to: 'agent', status: 501, means: 'The request body has a transfer coding other than chunked.' },
+  not_a_proxy_request: { to: 'agent', status: 400, means: 'The proxy port got a request for itself instead of one to forward.' },
+  protocol_not_recognised: {
+    to: 'agent',
+    status: 403,
+    means: 'The bytes inside the tunnel are neither TLS nor HTTP, or none came in time. Answered by closing the connection.',
+  },
+  secret_unavailable: { to: 'agent', status: 502, means: 'The credential for this request could not be obtained. Nothing was sent.' },
+  upstream_name_failed: { to: 'agent', status: 502, means: 'The name of the upstream could not be resolved.' },
+  upstream_unreachable: { to: 'agent', status: 502, means: 'No connection to the upstream could be made, or it broke.' },
+  upstream_tls_failed: {
+    to: 'agent',
+    status: 502,
+    means: 'The certificate of the upstream could not be verified, or its TLS handshake failed. Nothing was sent.',
+  },
+  upstream_invalid: { to: 'agent', status: 502, means: 'The answer of the upstream is not valid HTTP/1.1.' },
+  upstream_timeout: { to: 'agent', status: 504, means: 'The upstream did not answer in time.' },
+  audit_unavailable: { to: 'agent', status: 503, means: 'The audit cannot be written, so nothing is forwarded.' },
+  overloaded: { to: 'agent', status: 503, means: 'A limit of the proxy is reached. Try again shortly.' },
+  internal: { to: 'agent', status: 500, means: 'A fault of Sallyport itself. Nothing further was forwarded.' },
+
+  usage: { to: 'operator', exit: 2, means: 'The command line is wrong.' },
+  config_invalid: { to: 'operator', exit: 2, means: 'A setting (flag or environment variable) has a value that cannot be used.' },
+  policy_invalid: { to: 'operator', exit: 2, means: 'A policy file has errors. Each is listed with file and line.' },
+  policy_not_found: { to: 'operator', exit: 2, means: 'A policy file, or one that it extends, does not exist or cannot be read.' },
+  secret_missing: { to: 'operator', exit: 2, means: 'A secret that the policy names cannot be found in its source.' },
+  secret_invalid: { to: 'operator', exit: 2, means: 'A secret has a value that cannot be written into a header.' },
+  ca_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The certificate authority on disk is damaged, foreign or readable by others. It is never replaced silently.',
+  },
+  ca_file_invalid: { to: 'operator', exit: 2, means: 'A file of extra certificate authorities cannot be read or is not PEM.' },
+  listen_failed: { to: 'operator', exit: 1, means: 'A listener could not be opened on its address and port.' },
+  audit_open_failed: { to: 'operator', exit: 1, means: 'The audit file cannot be opened or continued.' },
+  audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
+  engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
+  subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
+} as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
+
+export type ErrorCode = keyof typeof ERRORS
+/** Codes that an agent may see. */
+export type RefusalCode = { [C in ErrorCode]: (typeof ERRORS)[C]['to'] extends 'agent' ? C : never }[ErrorCode]
+
+/** Why a request is refused, for the agent and the audit. A value, not an exception. Never holds a secret. */
+export type Refusal = {
+  readonly code: RefusalCode
+  /** One sentence with the offending value. */
+  readonly message: string
+  /** What to do about it. */
+  readonly hint?: string
+  /** Id of the rule that decided, where one did. */
+  readonly rule?: string
+}
+
+/** An error with a code of the table, a message with the offending value (never a secret) and a hint that says what to do. */
+export class SallyportError extends Error {
+  readonly code: ErrorCode
+  readonly hint: string | undefined
+
+  constructor(code: ErrorCode, message: string, options: { hint?: string; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'SallyportError'
+    this.code = code
+    this.hint = options.hint
+  }
+
+  /** Exit code of a command that ends with this error. */
+  get exit(): 1 | 2 {
+    const entry = ERRORS[this.code]
+    return entry.to === 'operator' ? entry.exit : 1
+  }
+}
+
+/** The `code` of a system error (`ENOSPC`, `ECONNREFUSED`), or its name. */
+export function codeOf(error: unknown): string {
+  if (error instanceof Error) return 'code' in error && typeof error.code === 'string' ? error.code : error.name
+  return String(error)
+}

@@ -1,0 +1,77 @@
+/** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
+export const LIMITS = {
+  /** Head of a request or a response, all headers together: 431 `head_too_large`. */
+  headBytesMax: 64 * 1024,
+  /** Header fields of one message: 431 `head_too_large`. */
+  headFieldsMax: 256,
+  /** From the first byte of a connection or request to the end of its head (slowloris): 408 and the socket closed. */
+  headTimeoutMs: 20_000,
+  /** A request body that sends nothing for so long ends the exchange. */
+  bodyIdleMs: 120_000,
+  /** An idle kept-alive connection from an agent. */
+  keepAliveMs: 75_000,
+  /** From the answer to CONNECT to the first byte that tells TLS from HTTP. */
+  recognitionMs: 3_000,
+  /** A ClientHello that is longer than this is refused; 16 KiB is one record, post-quantum key shares need 2 KiB. */
+  clientHelloBytesMax: 18 * 1024,
+  /** TLS handshakes, towards agents and upstreams. */
+  tlsHandshakeMs: 10_000,
+  /** A tunnel with no byte in either direction. */
+  tunnelIdleMs: 600_000,
+  /** Connections from agents to all listeners together: at the limit new ones are closed. */
+  connectionsMax: 10_000,
+  /** One attempt to connect to one upstream address. */
+  connectMs: 10_000,
+  /** From the request's end to the head of the upstream's answer: 504 `upstream_timeout`. Model APIs think for minutes. */
+  upstreamHeadMs: 600_000,
+  /** An upstream body that sends nothing for so long. Server-sent events may be quiet for minutes. */
+  upstreamBodyIdleMs: 600_000,
+  /** Sockets of one upstream pool (one judged address, one credential). More requests wait for a free one. */
+  upstreamConnectionsMax: 256,
+  /** Requests that wait for a socket of one pool: at the limit 503 `overloaded`. */
+  upstreamQueueMax: 1_024,
+  /** Kept-alive upstream sockets close after this time without a request. */
+  upstreamKeepAliveMs: 30_000,
+  /** Pools kept; the least recently used idle one is closed first. */
+  upstreamPoolsMax: 512,
+  /** One DNS question, all attempts. */
+  dnsMs: 5_000,
+  /** Names kept in the DNS cache. */
+  dnsCacheMax: 2_000,
+  /** A DNS answer is kept for its TTL, within these. */
+  dnsTtlMinMs: 1_000,
+  dnsTtlMaxMs: 60_000,
+  /** Leaf certificates kept, one a host. */
+  leafCacheMax: 1_000,
+  /** A leaf lives so long; it is made anew when half of that has passed. */
+  leafLifeMs: 24 * 3_600_000,
+  /** A certificate's notBefore lies so far back, for clocks that are behind. */
+  clockSkewMs: 3_600_000,
+  /** The life of a session's certificate authority. */
+  caLifeMs: 30 * 24 * 3_600_000,
+  /** One text in an audit line (a path): a longer one is cut with a mark before it is hashed. */
+  auditPathCharsMax: 1_024,
+  /** One audit line as it is read back: a longer one is not ours, and is never held whole. */
+  auditLineBytesMax: 256 * 1024,
+  /** One write to the audit file: what waits goes in one, up to so much. */
+  auditWriteBytesMax: 1024 * 1024,
+  /** An audit file is verified whole when it is continued; of a longer one the last so many bytes are. */
+  auditContinueBytesMax: 64 * 1024 * 1024,
+  /** Events that wait for the disk: at the limit the answer is no, 503 `audit_unavailable`. */
+  auditQueueMax: 20_000,
+  /** The audit file is forced to the disk (fdatasync) at least this often while events arrive. */
+  auditSyncMs: 1_000,
+  /** A key or certificate file of an authority that is kept on disk. */
+  caFileBytesMax: 64 * 1024,
+  /** One policy file, and all that it extends. */
+  policyFileBytesMax: 1024 * 1024,
+  policyFilesMax: 64,
+  /** Secret values, in bytes. */
+  secretBytesMax: 64 * 1024,
+  /** A command that prints a secret (`exec:`). */
+  secretExecMs: 15_000,
+  /** A value printed by a command is used again for so long before the command runs anew. */
+  secretExecTtlMs: 60_000,
+  /** After SIGTERM running exchanges have so long to end. */
+  drainMs: 8_000,
+} as const
