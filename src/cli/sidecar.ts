@@ -1,0 +1,80 @@
+import { BlockList, isIP } from 'node:net'
+import { SallyportError } from '../kernel/errors.ts'
+import { VERSION } from '../kernel/version.ts'
+import { loadPolicy } from '../policy/policy.ts'
+import { newSessionId } from '../sidecar/sidecar.ts'
+import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
+import { runGate } from './gate.ts'
+
+const PROXY_PORT = 3128
+const GATEWAY_PORT = 7070
+
+export const sidecarCommand: Command = {
+  summary: 'run the gate as the image does, configured by environment',
+  usage: `usage: sallyport sidecar
+
+What the image runs: the gate on its address in the jail and on loopback, ports ${PROXY_PORT} (HTTP proxy) and ${GATEWAY_PORT} (gateway), and on no other
+address. Configured by environment:
+
+  SALLYPORT_SIDECAR_IP    its address in the jail network (required)
+  SALLYPORT_SUBNET        the jail's subnet: clients from elsewhere are refused (required)
+  SALLYPORT_POLICY        policy files, separated by ":" (required)
+  SALLYPORT_AUDIT         the audit file (required)
+  SALLYPORT_CA_DIR        folder for ca.crt and truststore.p12, shared with the agent (required)
+  SALLYPORT_CA_PERSIST    folder of its own that keeps the certificate authority over restarts
+  SALLYPORT_UPSTREAM_CA   PEM file of authorities that upstreams may be certified by
+  SALLYPORT_EXTRA_CA      the same, for machines behind an inspecting proxy; may be an empty file
+  SALLYPORT_SESSION       id of the session in the audit (default: a new one)
+  SALLYPORT_WORKSPACE     name of the workspace in the audit
+  SALLYPORT_LOG_LEVEL     debug, info (default), warn, error, silent
+`,
+  async run(argv, io) {
+    parseFlags(argv, {}, { min: 0, max: 0 })
+    const address = required(io, 'SALLYPORT_SIDECAR_IP')
+    if (isIP(address) !== 4) throw new SallyportError('config_invalid', `SALLYPORT_SIDECAR_IP "${address}" is not an IPv4 address`)
+    const policy = loadPolicy(required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean), { policyDirs: policyDirs(io.env) })
+    const hosts = [address, '127.0.0.1']
+    return runGate(
+      {
+        version: VERSION,
+        session: io.env['SALLYPORT_SESSION'] || newSessionId(),
+        ...(io.env['SALLYPORT_WORKSPACE'] && { workspace: io.env['SALLYPORT_WORKSPACE'] }),
+        policy,
+        http: hosts.map((host) => ({ host, port: PROXY_PORT })),
+        gateway: hosts.map((host) => ({ host, port: GATEWAY_PORT })),
+        caDir: required(io, 'SALLYPORT_CA_DIR'),
+        ...(io.env['SALLYPORT_CA_PERSIST'] && { caPersist: io.env['SALLYPORT_CA_PERSIST'] }),
+        upstreamCa: [io.env['SALLYPORT_UPSTREAM_CA'], io.env['SALLYPORT_EXTRA_CA']].flatMap((file) => (file ? [file] : [])),
+        fixedAddresses: new Map(),
+        audit: required(io, 'SALLYPORT_AUDIT'),
+        allowsClient: clientsOf(required(io, 'SALLYPORT_SUBNET')),
+        env: io.env,
+      },
+      io,
+    )
+  },
+}
+
+function required(io: Io, name: string): string {
+  const value = io.env[name]
+  if (value) return value
+  throw new SallyportError('config_invalid', `${name} is not set`, {
+    hint: 'sallyport compose writes a .env that has it; sallyport sidecar --help lists all',
+  })
+}
+
+/** The agent's subnet and this container itself. A host that routes to the jail address from elsewhere is not the agent. */
+function clientsOf(subnet: string): (address: string) => boolean {
+  const [network = '', bits = ''] = subnet.split('/')
+  const clients = new BlockList()
+  try {
+    clients.addSubnet(network, Number(bits), 'ipv4')
+    clients.addSubnet('127.0.0.0', 8, 'ipv4')
+  } catch (cause) {
+    throw new SallyportError('config_invalid', `SALLYPORT_SUBNET "${subnet}" is not a subnet`, {
+      hint: 'write for example 10.213.7.0/24',
+      cause,
+    })
+  }
+  return (address) => isIP(address) === 4 && clients.check(address, 'ipv4')
+}

@@ -1,0 +1,63 @@
+import { homedir } from 'node:os'
+import type { Command, Io } from './cli/command.ts'
+import { SallyportError } from './kernel/errors.ts'
+import { VERSION } from './kernel/version.ts'
+
+/** Each command is loaded when it is asked for: the sidecar starts without the code of the others. */
+const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<Command> }>> = {
+  proxy: { summary: 'run the gate in the foreground, without containers', load: async () => (await import('./cli/proxy.ts')).proxyCommand },
+  sidecar: {
+    summary: 'run the gate as the image does, configured by environment',
+    load: async () => (await import('./cli/sidecar.ts')).sidecarCommand,
+  },
+  policy: { summary: 'check, explain or show a policy', load: async () => (await import('./cli/policy.ts')).policyCommand },
+  audit: { summary: 'verify an audit file', load: async () => (await import('./cli/audit.ts')).auditCommand },
+  compose: {
+    summary: 'write the .env of a compose project for a workspace',
+    load: async () => (await import('./cli/compose.ts')).composeCommand,
+  },
+}
+
+function usage(): string {
+  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`)
+  return `sallyport ${VERSION}: the gate between AI agents and everything they may touch
+
+usage: sallyport COMMAND [...]
+
+${lines.join('\n')}
+
+  sallyport COMMAND --help tells the rest. Exit code: 0 done, 1 failed, 2 usage or bad configuration.
+`
+}
+
+/** Runs one command line. The exit code is what the process ends with. */
+async function main(argv: readonly string[], io: Io): Promise<number> {
+  const [name, ...rest] = argv
+  if (name === '--version' || name === '-V') return say(io, `${VERSION}\n`)
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') return say(io, usage())
+  const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  try {
+    if (!entry)
+      throw new SallyportError('usage', `there is no command "${name}"`, {
+        hint: `sallyport --help lists them: ${Object.keys(COMMANDS).join(', ')}`,
+      })
+    const command = await entry.load()
+    if (rest.includes('--help') || rest.includes('-h')) return say(io, command.usage)
+    return await command.run(rest, io)
+  } catch (error) {
+    if (!(error instanceof SallyportError)) throw error
+    io.err(`${error.code}: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`)
+    return error.exit
+  }
+}
+
+function say(io: Io, text: string): number {
+  io.out(text)
+  return 0
+}
+
+process.exitCode = await main(process.argv.slice(2), {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  env: { HOME: homedir(), ...process.env },
+})

@@ -1,0 +1,63 @@
+import { networkInterfaces } from 'node:os'
+import type { Refusal } from '../../kernel/errors.ts'
+import { formatAuthority, type Hostname } from '../../kernel/hostname.ts'
+import type { System } from '../../kernel/system.ts'
+import type { AllowedRule, Policy } from '../../policy/policy.ts'
+import type { Resolve } from './resolve.ts'
+
+export type Addresses = {
+  /** The addresses that a request to an allowed host may be sent to, or why it may not. @throws upstream_name_failed */
+  judge(host: Hostname, port: number, rule: AllowedRule): Promise<{ readonly addresses: readonly string[] } | Refusal>
+}
+
+/**
+ * Resolves once and judges every address; what is judged is what gets dialled. I4 `listenerPorts` are our own ports: a
+ * request to them would go in circles, or reach the gateway as if it came from us.
+ */
+export function createAddresses(
+  policy: Policy,
+  resolve: Resolve,
+  listenerPorts: () => ReadonlySet<number>,
+  system: Pick<System, 'elapsed'>,
+): Addresses {
+  let interfaces = readInterfaces()
+  let readAt = system.elapsed()
+  function ownAddresses(): OwnAddresses {
+    if (system.elapsed() - readAt > INTERFACES_MS) {
+      interfaces = readInterfaces()
+      readAt = system.elapsed()
+    }
+    return interfaces
+  }
+  return {
+    async judge(host, port, rule) {
+      const byName = policy.judgeName(host, rule)
+      if (byName) return byName
+      const addresses = await resolve(host)
+      const { all, own } = ownAddresses()
+      const refusal = policy.judgeAddresses(host, rule, addresses, own)
+      if (refusal) return refusal
+      const circular = listenerPorts().has(port) ? addresses.find((address) => all.has(address) || address.startsWith('127.')) : undefined
+      if (circular === undefined) return { addresses }
+      return {
+        code: 'address_refused',
+        message: `${host} is ${formatAuthority(circular, port)}, a listener of Sallyport itself`,
+        rule: rule.id,
+      }
+    },
+  }
+}
+
+type OwnAddresses = { readonly all: ReadonlySet<string>; readonly own: readonly string[] }
+
+/** Addresses of a container change when it joins a network; asking the kernel for each request costs more than a decision. */
+const INTERFACES_MS = 1_000
+
+/** Interface addresses of this machine: all, and those that are not loopback. */
+function readInterfaces(): OwnAddresses {
+  const entries = Object.values(networkInterfaces()).flatMap((list) => list ?? [])
+  return {
+    all: new Set(entries.map((entry) => entry.address)),
+    own: entries.filter((entry) => !entry.internal).map((entry) => entry.address),
+  }
+}

@@ -1,0 +1,27 @@
+import { createSecureContext, type SecureContext } from 'node:tls'
+import type { Hostname } from '../../kernel/hostname.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { System } from '../../kernel/system.ts'
+import type { Authority } from '../../pki/pki.ts'
+
+/** TLS contexts with a certificate for each host, kept: making one costs more than signing its leaf. */
+export type Contexts = { for(host: Hostname): SecureContext }
+
+export function createContexts(authority: Authority, system: Pick<System, 'now'>): Contexts {
+  const cache = new Map<Hostname, { context: SecureContext; renewAt: number }>()
+  return {
+    for(host) {
+      const cached = cache.get(host)
+      if (cached && cached.renewAt > system.now()) {
+        cache.delete(host)
+        cache.set(host, cached)
+        return cached.context
+      }
+      const { certPem, keyPem, renewAt } = authority.leafFor(host)
+      const context = createSecureContext({ cert: certPem, key: keyPem, minVersion: 'TLSv1.2', ecdhCurve: 'X25519:P-256' })
+      if (cache.size >= LIMITS.leafCacheMax) cache.delete(cache.keys().next().value ?? host)
+      cache.set(host, { context, renewAt })
+      return context
+    },
+  }
+}

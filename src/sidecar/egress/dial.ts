@@ -1,0 +1,73 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
+import type { Hostname } from '../../kernel/hostname.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+
+/** Where to connect. The addresses were judged; nothing is resolved again. */
+export type Target = { readonly host: Hostname; readonly port: number; readonly addresses: readonly string[] }
+
+/** Connects to the first address that answers. @throws upstream_unreachable, upstream_timeout */
+export async function dialTcp(target: Target): Promise<Socket> {
+  let failure: unknown
+  for (const address of target.addresses) {
+    try {
+      return await connected(connectTcp({ host: address, port: target.port, noDelay: true }), 'connect', LIMITS.connectMs)
+    } catch (error) {
+      failure = error
+    }
+  }
+  const code = codeOf(failure)
+  const where = `${target.host}:${target.port}`
+  if (code === 'ETIMEDOUT') throw new SallyportError('upstream_timeout', `no connection to ${where} in time`, { cause: failure })
+  throw new SallyportError('upstream_unreachable', `no connection to ${where} (${code})`, { cause: failure })
+}
+
+/**
+ * The same with TLS, verified: the certificate must lead to a trusted root and name the host, or nothing is sent. I6
+ * `trust` holds the roots; one context serves all connections, as loading the roots anew costs milliseconds.
+ * @throws upstream_tls_failed, upstream_unreachable, upstream_timeout
+ */
+export async function dialTls(target: Target, trust: SecureContext, session: Buffer | undefined): Promise<TLSSocket> {
+  const socket = await dialTcp(target)
+  const isAddress = isIP(target.host) !== 0
+  const secure = connectTls({
+    socket,
+    secureContext: trust,
+    // RFC 6066 §3 forbids addresses as server name; `host` is then what the certificate is checked against.
+    ...(isAddress ? { host: target.host } : { servername: target.host }),
+    ALPNProtocols: ['http/1.1'],
+    rejectUnauthorized: true,
+    ...(session && { session }),
+  })
+  try {
+    return await connected(secure, 'secureConnect', LIMITS.tlsHandshakeMs)
+  } catch (error) {
+    const where = `${target.host}:${target.port}`
+    if (codeOf(error) === 'ETIMEDOUT')
+      throw new SallyportError('upstream_timeout', `no TLS handshake with ${where} in time`, { cause: error })
+    throw new SallyportError('upstream_tls_failed', `the TLS connection to ${where} is refused (${codeOf(error)})`, { cause: error })
+  }
+}
+
+function connected<S extends Socket>(socket: S, event: 'connect' | 'secureConnect', timeoutMs: number): Promise<S> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => fail(Object.assign(new Error('timed out'), { code: 'ETIMEDOUT' })), timeoutMs)
+    function fail(error: Error): void {
+      clearTimeout(timer)
+      socket.destroy()
+      reject(error)
+    }
+    function closed(): void {
+      fail(Object.assign(new Error('closed'), { code: 'ECONNRESET' }))
+    }
+    socket.once('error', fail)
+    socket.once('close', closed)
+    socket.once(event, () => {
+      clearTimeout(timer)
+      socket.off('error', fail)
+      socket.off('close', closed)
+      resolve(socket)
+    })
+  })
+}

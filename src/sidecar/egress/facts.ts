@@ -1,0 +1,145 @@
+import { formatAuthority, isHostname, parseHostname, splitAuthority, type Hostname } from '../../kernel/hostname.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { Refusal } from '../../kernel/errors.ts'
+import type { Facts } from '../../policy/policy.ts'
+import { valuesOf, type RawHeaders } from './headers.ts'
+
+/** The end that a tunnel was opened for. Every request inside must name it. */
+export type Tunnel = { readonly scheme: 'http' | 'https'; readonly host: Hostname; readonly port: number }
+
+export type RequestHead = { readonly method: string; readonly url: string; readonly rawHeaders: RawHeaders }
+
+export const DEFAULT_PORT = { http: 80, https: 443 } as const
+
+/** Visible ASCII without "#": what undici, llhttp and every upstream read alike. */
+const TARGET = /^[\x21\x22\x24-\x7e]+$/
+const ABSOLUTE = /^(https?):\/\/([^/?#]*)(.*)$/i
+/** Query fields of a signed URL (AWS, Google, Azure, CloudFront). A credential on top would break or extend what was signed. */
+const PRESIGNED = /[?&](?:x-amz-signature|x-goog-signature|sig|signature)=/i
+
+/** The canonical facts of a request, or why it is refused. I2 */
+export function readFacts(head: RequestHead, tunnel: Tunnel | undefined): Facts | Refusal {
+  return refuseHead(head) ?? (tunnel ? readInside(head, tunnel) : readAbsolute(head))
+}
+
+/** Reads a CONNECT target: host and port, nothing else. */
+export function readAuthority(target: string, rawHeaders: RawHeaders): { host: Hostname; port: number } | Refusal {
+  const parsed = parseAuthority(target)
+  if ('code' in parsed) return parsed
+  if (parsed.port === undefined) {
+    return { code: 'target_invalid', message: `CONNECT "${shown(target)}" has no port`, hint: 'write host:port' }
+  }
+  const end = { host: parsed.host, port: parsed.port }
+  for (const value of valuesOf(rawHeaders, 'host')) {
+    if (!namesEnd(value, end)) {
+      return { code: 'authority_mismatch', message: `CONNECT ${formatAuthority(end.host, end.port)} came with "Host: ${shown(value)}"` }
+    }
+  }
+  return end
+}
+
+/** True when the URL carries a signature of its own: no credential is added then. */
+export function isPresigned(path: string): boolean {
+  return path.includes('?') && PRESIGNED.test(path)
+}
+
+/** What holds for every request, wherever it names its host. */
+function refuseHead(head: RequestHead): Refusal | undefined {
+  if (head.rawHeaders.length / 2 > LIMITS.headFieldsMax) {
+    return { code: 'head_too_large', message: `more than ${LIMITS.headFieldsMax} header fields` }
+  }
+  if (head.method === 'TRACE') return { code: 'method_refused', message: 'TRACE echoes the request, with its credential' }
+  if (!TARGET.test(head.url))
+    return { code: 'target_invalid', message: 'the request target has a character outside visible ASCII, or a "#"' }
+  const hosts = valuesOf(head.rawHeaders, 'host')
+  if (hosts.length > 1) return { code: 'request_malformed', message: 'more than one Host header' }
+  const codings = valuesOf(head.rawHeaders, 'transfer-encoding')
+  // Only plain "chunked" has one reading. "gzip, chunked" would lose its gzip here, and other spellings are smuggling.
+  if (codings.length > 1 || (codings[0] !== undefined && codings[0].toLowerCase() !== 'chunked')) {
+    return {
+      code: 'transfer_coding_refused',
+      message: `Transfer-Encoding: ${shown(codings.join(', '))}`,
+      hint: 'send "chunked" or a Content-Length',
+    }
+  }
+  const lengths = valuesOf(head.rawHeaders, 'content-length')
+  if (lengths.length > 1 || (lengths[0] !== undefined && (codings.length > 0 || !/^\d{1,15}$/.test(lengths[0])))) {
+    return { code: 'request_malformed', message: 'the length of the body can be read in more than one way' }
+  }
+  const upgrade = valuesOf(head.rawHeaders, 'upgrade')[0]
+  if (upgrade !== undefined) return { code: 'upgrade_refused', message: `Upgrade: ${shown(upgrade)}` }
+  return undefined
+}
+
+function readInside(head: RequestHead, tunnel: Tunnel): Facts | Refusal {
+  const host = valuesOf(head.rawHeaders, 'host')[0]
+  if (host === undefined) return { code: 'request_malformed', message: 'no Host header' }
+  if (!namesEnd(host, tunnel)) return misdirected(`Host "${shown(host)}"`, tunnel)
+  if (head.url.startsWith('/')) return { ...tunnel, method: head.method, path: head.url }
+  const absolute = ABSOLUTE.exec(head.url)
+  if (!absolute) return { code: 'target_invalid', message: `the request target "${shown(head.url)}" is neither a path nor a URL` }
+  const [, scheme = '', authority = '', rest = ''] = absolute
+  if (scheme.toLowerCase() !== tunnel.scheme || !namesEnd(authority, tunnel)) return misdirected(`the target "${shown(head.url)}"`, tunnel)
+  return { ...tunnel, method: head.method, path: pathOf(rest) }
+}
+
+function readAbsolute(head: RequestHead): Facts | Refusal {
+  const absolute = ABSOLUTE.exec(head.url)
+  if (!absolute) {
+    return {
+      code: 'not_a_proxy_request',
+      message: `the request target "${shown(head.url)}" names no host`,
+      hint: 'this is a proxy: set http_proxy and https_proxy to it, and ask for whole URLs',
+    }
+  }
+  const [, schemeText = '', authority = '', rest = ''] = absolute
+  const scheme = schemeText.toLowerCase() === 'https' ? 'https' : 'http'
+  const parsed = parseAuthority(authority)
+  if ('code' in parsed) return parsed
+  const end = { host: parsed.host, port: parsed.port ?? DEFAULT_PORT[scheme] }
+  const host = valuesOf(head.rawHeaders, 'host')[0]
+  if (host !== undefined && !namesEnd(host, { ...end, scheme })) {
+    return {
+      code: 'authority_mismatch',
+      message: `the target names ${formatAuthority(end.host, end.port)}, the Host header "${shown(host)}"`,
+    }
+  }
+  return { scheme, ...end, method: head.method, path: pathOf(rest) }
+}
+
+function pathOf(rest: string): string {
+  return rest.startsWith('/') ? rest : `/${rest}`
+}
+
+function parseAuthority(authority: string): { host: Hostname; port: number | undefined } | Refusal {
+  const split = splitAuthority(authority)
+  if (!split) return { code: 'target_invalid', message: `"${shown(authority)}" is not host:port` }
+  const host = parseHostname(split.host)
+  if (isHostname(host)) return { host, port: split.port }
+  return {
+    code: 'host_invalid',
+    message: `the host "${shown(split.host)}" is refused: ${host.problem}`,
+    ...(host.canonical !== undefined && { hint: `write "${host.canonical}"` }),
+  }
+}
+
+/** Whether `host[:port]` is the same end. Without a port it is the scheme's own, or any where the scheme is unknown. */
+function namesEnd(text: string, end: { host: Hostname; port: number; scheme?: 'http' | 'https' }): boolean {
+  const parsed = parseAuthority(text)
+  if ('code' in parsed || parsed.host !== end.host) return false
+  return parsed.port === undefined ? end.scheme === undefined || end.port === DEFAULT_PORT[end.scheme] : parsed.port === end.port
+}
+
+function misdirected(what: string, tunnel: Tunnel): Refusal {
+  return {
+    code: 'misdirected_request',
+    message: `${what} in a tunnel to ${formatAuthority(tunnel.host, tunnel.port)}`,
+    hint: 'open a connection of its own for each host',
+  }
+}
+
+/** Agent-made text in a message or header: bounded, and visible ASCII only. */
+export function shown(text: string): string {
+  const clean = text.replace(/[^\x20-\x7e]/g, '?')
+  return clean.length > 120 ? `${clean.slice(0, 120)}...` : clean
+}

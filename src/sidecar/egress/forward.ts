@@ -1,0 +1,177 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { errors, type Dispatcher } from 'undici'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import { forwardedResponseHeaders } from './headers.ts'
+
+/** What went over the wire. `error` says why an exchange did not end as it should. */
+export type Outcome = {
+  readonly status: number | undefined
+  readonly bytesUp: number
+  readonly bytesDown: number
+  readonly error?: unknown
+}
+
+type Head = { readonly method: string; readonly path: string; readonly headers: string[] }
+
+/**
+ * Sends a request on and its answer back, both streamed: each side is read only as fast as the other takes it, and no body
+ * is ever held whole. When it gives an error and `response.headersSent` is false, nothing was answered yet.
+ */
+export function forward(pool: Dispatcher, head: Head, request: IncomingMessage, response: ServerResponse): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const body = hasBody(request) ? new Upload(request) : null
+    // The body is answered here, not by the upstream (RFC 9110 §10.1.1): by now it is decided that it may come.
+    if (body && request.headers.expect !== undefined) response.writeContinue()
+    pool.dispatch({ path: head.path, method: head.method, headers: head.headers, body }, new Relay(request, response, resolve))
+  })
+}
+
+function hasBody(request: IncomingMessage): boolean {
+  const length = request.headers['content-length']
+  return request.headers['transfer-encoding'] !== undefined || (length !== undefined && Number(length) > 0)
+}
+
+/**
+ * The request's body for undici, which destroys a body when an exchange fails. Destroying the request itself would close the
+ * agent's socket before the reason is written to it.
+ */
+class Upload extends Readable {
+  readonly #request: IncomingMessage
+
+  constructor(request: IncomingMessage) {
+    super()
+    this.#request = request
+    request.on('data', (chunk: Buffer) => {
+      if (!this.push(chunk)) request.pause()
+    })
+    request.on('end', () => this.push(null))
+    request.on('error', (error) => this.destroy(error))
+    request.pause()
+  }
+
+  override _read(): void {
+    this.#request.resume()
+  }
+}
+
+class Relay implements Dispatcher.DispatchHandler {
+  readonly #request: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #done: (outcome: Outcome) => void
+  #controller: Dispatcher.DispatchController | undefined
+  #idle: NodeJS.Timeout | undefined
+  #status: number | undefined
+  #bytesUp = 0
+  #bytesDown = 0
+  #isOver = false
+
+  constructor(request: IncomingMessage, response: ServerResponse, done: (outcome: Outcome) => void) {
+    this.#request = request
+    this.#response = response
+    this.#done = done
+    response.on('close', this.#onAgentGone)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#response.destroyed) controller.abort(agentGone())
+    else if (!this.#request.complete) this.#watchIdle('the body of the request')
+  }
+
+  onBodySent(chunk: Uint8Array | string): void {
+    this.#bytesUp += chunk.length
+    this.#idle?.refresh()
+  }
+
+  onRequestSent(): void {
+    this.#endIdle()
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, _headers: unknown, reason?: string): void {
+    if (status < 200) return
+    this.#status = status
+    const raw = controller.rawHeaders
+    const headers = forwardedResponseHeaders(Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : [])
+    // Throws on bytes that no header may have; undici then ends the exchange with an error.
+    this.#response.writeHead(status, reason ?? '', headers)
+    // Server-sent events: the head is due at once, not with the first byte of the body.
+    this.#response.flushHeaders()
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#bytesDown += chunk.length
+    if (this.#response.write(chunk)) return
+    controller.pause()
+    this.#watchIdle('the agent, reading the answer,')
+    this.#response.once('drain', () => {
+      this.#endIdle()
+      controller.resume()
+    })
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    const trailers = controller.rawTrailers
+    if (Array.isArray(trailers) && trailers.length > 0) {
+      const fields = trailers.map((part) => (Buffer.isBuffer(part) ? part.toString('latin1') : String(part)))
+      this.#response.addTrailers(fields.flatMap((name, i) => (i % 2 === 0 ? [[name, fields[i + 1] ?? '']] : [])) as [string, string][])
+    }
+    this.#response.end()
+    this.#finish()
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#finish(error)
+  }
+
+  /** Aborts when nothing moves for `LIMITS.bodyIdleMs`: a stalled side must not hold sockets and memory for good. */
+  #watchIdle(what: string): void {
+    this.#endIdle()
+    this.#idle = setTimeout(
+      () => this.#controller?.abort(Object.assign(new Error(`${what} stalled`), { code: 'BODY_IDLE' })),
+      LIMITS.bodyIdleMs,
+    )
+  }
+
+  #endIdle(): void {
+    clearTimeout(this.#idle)
+    this.#idle = undefined
+  }
+
+  readonly #onAgentGone = (): void => {
+    if (this.#isOver) return
+    if (this.#controller) this.#controller.abort(agentGone())
+    this.#finish(agentGone())
+  }
+
+  #finish(error?: unknown): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#endIdle()
+    this.#response.off('close', this.#onAgentGone)
+    this.#done({ status: this.#status, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, ...(error !== undefined && { error }) })
+  }
+}
+
+function agentGone(): Error {
+  return Object.assign(new Error('the agent closed the connection'), { code: 'AGENT_GONE' })
+}
+
+/** The coded error for what undici or a socket says. Errors that have a code of ours stay as they are. */
+export function upstreamError(error: unknown, where: string): SallyportError {
+  if (error instanceof SallyportError) return error
+  const code = codeOf(error)
+  if (error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError || code === 'BODY_IDLE') {
+    return new SallyportError('upstream_timeout', `${where} did not answer in time (${code})`, { cause: error })
+  }
+  const isInvalid =
+    error instanceof errors.HTTPParserError ||
+    error instanceof errors.HeadersOverflowError ||
+    error instanceof errors.ResponseContentLengthMismatchError ||
+    code === 'ERR_INVALID_CHAR' ||
+    code === 'ERR_HTTP_INVALID_STATUS_CODE' ||
+    code === 'ERR_HTTP_INVALID_HEADER_VALUE'
+  if (isInvalid) return new SallyportError('upstream_invalid', `the answer of ${where} is not valid HTTP (${code})`, { cause: error })
+  return new SallyportError('upstream_unreachable', `the connection to ${where} broke (${code})`, { cause: error })
+}

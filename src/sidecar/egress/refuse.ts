@@ -1,0 +1,86 @@
+import type { ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
+import { ERRORS, SallyportError, type Refusal, type RefusalCode } from '../../kernel/errors.ts'
+import { shown } from './facts.ts'
+
+/** Who was refused what, as far as it is known. */
+export type RefusedRequest = { readonly requestId: string; readonly host?: string; readonly port?: number }
+
+/** Proxy-Status error types (RFC 9209 §2.3) where one fits better than `http_request_denied`. */
+const PROXY_STATUS: Partial<Record<RefusalCode, string>> = {
+  address_refused: 'destination_ip_prohibited',
+  name_refused: 'destination_ip_prohibited',
+  request_malformed: 'http_request_error',
+  target_invalid: 'http_request_error',
+  host_invalid: 'http_request_error',
+  head_too_large: 'http_request_error',
+  head_timeout: 'http_request_error',
+  upstream_name_failed: 'dns_error',
+  upstream_unreachable: 'destination_unavailable',
+  upstream_tls_failed: 'tls_certificate_error',
+  upstream_invalid: 'http_protocol_error',
+  upstream_timeout: 'http_response_timeout',
+  secret_unavailable: 'proxy_configuration_error',
+  audit_unavailable: 'proxy_internal_error',
+  overloaded: 'connection_limit_reached',
+  internal: 'proxy_internal_error',
+}
+
+export function statusOf(code: RefusalCode): number {
+  return ERRORS[code].status
+}
+
+/** The refusal that an error amounts to. Errors without a code of the table are faults of ours: their text stays here. */
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof SallyportError && isRefusalCode(error.code)) {
+    return { code: error.code, message: error.message, ...(error.hint !== undefined && { hint: error.hint }) }
+  }
+  return { code: 'internal', message: 'the request could not be handled' }
+}
+
+/** Answers with problem+json (RFC 9457) and Proxy-Status (RFC 9209). The connection ends, as a body may still be on its way. */
+export function answerRefusal(response: ServerResponse, refusal: Refusal, request: RefusedRequest): void {
+  const { status, headers, body } = problem(refusal, request)
+  response.writeHead(status, { ...headers, connection: 'close' }).end(body)
+}
+
+/** The same on a bare socket: for CONNECT and for what never became a request. */
+export function writeRefusal(socket: Writable, refusal: Refusal, request: RefusedRequest): void {
+  const { status, headers, body } = problem(refusal, request)
+  const fields = Object.entries({ ...headers, connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`)
+  // The reason phrase is all that some clients show of a refused CONNECT.
+  socket.end(`HTTP/1.1 ${status} Refused by Sallyport: ${refusal.code}\r\n${fields.join('')}\r\n${body}`)
+}
+
+function problem(refusal: Refusal, request: RefusedRequest): { status: number; headers: Record<string, string>; body: string } {
+  const status = statusOf(refusal.code)
+  const document = {
+    type: `urn:sallyport:error:${refusal.code}`,
+    title: ERRORS[refusal.code].means,
+    status,
+    detail: refusal.message,
+    code: refusal.code,
+    host: request.host,
+    port: request.port,
+    rule: refusal.rule,
+    hint: refusal.hint,
+    request_id: request.requestId,
+  }
+  const body = `${JSON.stringify(document)}\n`
+  const details = shown(`${refusal.code}: ${refusal.message}`).replace(/["\\]/g, "'")
+  return {
+    status,
+    headers: {
+      'content-type': 'application/problem+json',
+      'content-length': String(Buffer.byteLength(body)),
+      'proxy-status': `sallyport; error=${PROXY_STATUS[refusal.code] ?? 'http_request_denied'}; details="${details}"`,
+      'cache-control': 'no-store',
+      ...(status === 503 && { 'retry-after': '1' }),
+    },
+    body,
+  }
+}
+
+function isRefusalCode(code: keyof typeof ERRORS): code is RefusalCode {
+  return ERRORS[code].to === 'agent'
+}

@@ -1,0 +1,37 @@
+import type { Socket } from 'node:net'
+import { LIMITS } from '../../kernel/limits.ts'
+
+/** Copies bytes both ways until both sides have ended or one breaks. Each side is read only as fast as the other takes it. */
+export function relay(agent: Socket, upstream: Socket): Promise<{ up: number; down: number }> {
+  return new Promise((resolve) => {
+    const bytes = { up: 0, down: 0 }
+    let open = 2
+    copy(agent, upstream, (count) => (bytes.up += count))
+    copy(upstream, agent, (count) => (bytes.down += count))
+    for (const [socket, other] of [
+      [agent, upstream],
+      [upstream, agent],
+    ] as const) {
+      socket.setTimeout(LIMITS.tunnelIdleMs, () => socket.destroy())
+      socket.on('error', () => socket.destroy())
+      socket.on('close', () => {
+        // What was read before the close still goes out; then the other side ends too.
+        if (!other.destroyed) other.end(() => other.destroySoon())
+        open -= 1
+        if (open === 0) resolve(bytes)
+      })
+    }
+    if (agent.destroyed) upstream.destroy()
+  })
+}
+
+function copy(from: Socket, to: Socket, count: (bytes: number) => void): void {
+  from.on('data', (chunk: Buffer) => {
+    count(chunk.length)
+    if (to.write(chunk)) return
+    from.pause()
+    to.once('drain', () => from.resume())
+  })
+  from.on('end', () => to.end())
+  from.resume()
+}
