@@ -19,7 +19,6 @@ import { createHandle } from './egress/handle.ts'
 import { createHttpFront } from './egress/http-front.ts'
 import { createResolve } from './egress/resolve.ts'
 import { createUpstreams } from './egress/upstreams.ts'
-import { createGateway } from './gateway/gateway.ts'
 
 export type Endpoint = { readonly host: string; readonly port: number }
 
@@ -99,6 +98,8 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   }
   const http = await inOrder(config.http, (endpoint) => listen(front.createListener(), endpoint))
   const gateway = await inOrder(config.gateway, async (endpoint) => {
+    // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
+    const { createGateway } = await import('./gateway/gateway.ts')
     const server = createGateway({ caPem: authority.certificatePem, isReady: () => true })
     await server.ready()
     return listen(server.server, endpoint)

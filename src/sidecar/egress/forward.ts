@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
-import { errors, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
+import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { forwardedResponseHeaders } from './headers.ts'
@@ -114,8 +115,8 @@ class Relay implements Dispatcher.DispatchHandler {
   onResponseEnd(controller: Dispatcher.DispatchController): void {
     const trailers = controller.rawTrailers
     if (Array.isArray(trailers) && trailers.length > 0) {
-      const fields = trailers.map((part) => (Buffer.isBuffer(part) ? part.toString('latin1') : String(part)))
-      this.#response.addTrailers(fields.flatMap((name, i) => (i % 2 === 0 ? [[name, fields[i + 1] ?? '']] : [])) as [string, string][])
+      const fields = trailers.map((part) => part.toString('latin1'))
+      this.#response.addTrailers(fields.flatMap((name, i): [string, string][] => (i % 2 === 0 ? [[name, fields[i + 1] ?? '']] : [])))
     }
     this.#response.end()
     this.#finish()

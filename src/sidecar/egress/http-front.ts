@@ -1,14 +1,15 @@
-import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import type { Hostname } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import type { Log } from '../../kernel/log.ts'
 import type { Contexts } from './contexts.ts'
+import { openExchange, type ExchangeParts } from './exchange.ts'
 import type { Tunnel } from './facts.ts'
 import type { Handle } from './handle.ts'
-import { refusalOf, statusOf, writeRefusal } from './refuse.ts'
+import { refusalOf, writeRefusal } from './refuse.ts'
 import { createTunnel, type TunnelParts } from './tunnel.ts'
 
 export type HttpFrontParts = Omit<TunnelParts, 'serve'> & {
@@ -41,123 +42,57 @@ const SERVER_OPTIONS = {
 } as const
 
 export function createHttpFront(parts: HttpFrontParts): HttpFront {
-  const { log, contexts } = parts
   const open = new Set<Socket>()
-  const servers: Server[] = []
   const tunnels = new WeakMap<Socket, Tunnel>()
-  /** Exchanges that run on a connection now. */
-  const running = new WeakMap<Socket, number>()
+  const servers: Server[] = []
 
-  const inner = createHttpServer((request, response) => parts.handle(request, response, tunnels.get(request.socket)))
-  inner.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    const refusal: Refusal = { code: 'method_refused', message: 'CONNECT inside a tunnel' }
-    void refuseBare(socket, refusal, tunnels.get(socket))
-  })
-  // This server is only ever handed sockets. Node sets up its head timeouts when a server starts to listen.
-  inner.emit('listening')
-
-  const openTunnel = createTunnel({ ...parts, serve })
-
-  function createHttpServer(handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>): Server {
+  function createHttpServer(): Server {
+    const running = new WeakMap<Socket, number>()
     const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
       const { socket } = request
       running.set(socket, (running.get(socket) ?? 0) + 1)
-      void handle(request, response).finally(() => running.set(socket, (running.get(socket) ?? 1) - 1))
+      void parts.handle(request, response, tunnels.get(socket)).finally(() => running.set(socket, (running.get(socket) ?? 1) - 1))
     }
     const server = createServer(SERVER_OPTIONS, onRequest)
     server.on('checkContinue', onRequest)
     // Node would drop what is over the limit unseen; facts.ts counts and refuses.
     server.maxHeadersCount = 0
-    server.on('clientError', (error: Error, socket: Socket) => void onClientError(error, socket))
-    server.on('connection', track)
+    server.on('connection', (socket: Socket) => {
+      open.add(socket)
+      socket.once('close', () => open.delete(socket))
+      if (open.size > LIMITS.connectionsMax)
+        void refuseBare(parts, socket, { code: 'overloaded', message: 'too many connections' }, undefined)
+    })
+    server.on('clientError', (error: Error, socket: Socket) => {
+      // While an answer is due, one more would be taken for it: bytes that break an exchange end the connection.
+      if (socket.destroyed || codeOf(error) === 'ECONNRESET' || (running.get(socket) ?? 0) > 0) socket.destroy()
+      else void refuseBare(parts, socket, refusalOfParser(error), tunnels.get(socket))
+    })
     servers.push(server)
     return server
   }
 
-  function track(socket: Socket): void {
-    if (open.size >= LIMITS.connectionsMax && !tunnels.has(socket)) {
-      writeRefusal(socket, { code: 'overloaded', message: 'too many connections' }, { requestId: randomUUID() })
-      socket.destroySoon()
-      return
-    }
-    open.add(socket)
-    socket.once('close', () => open.delete(socket))
-  }
+  const inner = createHttpServer()
+  inner.on('connect', (_request: IncomingMessage, socket: Socket) => {
+    void refuseBare(parts, socket, { code: 'method_refused', message: 'CONNECT inside a tunnel' }, tunnels.get(socket))
+  })
+  // This server is only ever handed sockets. Node sets up its head timeouts when a server starts to listen.
+  inner.emit('listening')
 
   /** Serves HTTP on the socket of a tunnel, under TLS with a certificate for the tunnel's host. */
   function serve(socket: Socket, tunnel: Tunnel): void {
-    if (tunnel.scheme === 'http') {
-      tunnels.set(socket, tunnel)
-      inner.emit('connection', socket)
-      return
+    const serveOn = (served: Socket): void => {
+      tunnels.set(served, tunnel)
+      inner.emit('connection', served)
     }
-    const secure = new TLSSocket(socket, { isServer: true, secureContext: contexts.for(tunnel.host), ALPNProtocols: ['http/1.1'] })
-    const timer = setTimeout(() => secure.destroy(), LIMITS.tlsHandshakeMs)
-    secure.on('error', (error) => onHandshakeError(error, tunnel.host))
-    secure.once('close', () => {
-      clearTimeout(timer)
-      socket.destroy()
-    })
-    secure.once('secure', () => {
-      clearTimeout(timer)
-      tunnels.set(secure, tunnel)
-      inner.emit('connection', secure)
-    })
+    if (tunnel.scheme === 'http') serveOn(socket)
+    else serveTls(socket, tunnel.host, parts.contexts, parts.log, serveOn)
   }
-
-  function onHandshakeError(error: Error, host: Hostname): void {
-    const code = codeOf(error)
-    if (code === 'ECONNRESET' || code === 'EPIPE') return
-    const isDistrust = /alert (unknown ca|bad certificate|certificate unknown)/.test(error.message)
-    log.warn(
-      { host, code, hint: isDistrust ? 'the client does not trust the CA of this session: see /ca.crt and the CA variables' : undefined },
-      'TLS with the agent failed',
-    )
-  }
-
-  async function onClientError(error: Error, socket: Socket): Promise<void> {
-    // While an answer is due, one more would be taken for it: bytes that break an exchange end the connection.
-    if (socket.destroyed || codeOf(error) === 'ECONNRESET' || (running.get(socket) ?? 0) > 0) {
-      socket.destroy()
-      return
-    }
-    const refusal = refusalOfParser(error)
-    await refuseBare(socket, refusal, tunnels.get(socket))
-  }
-
-  /** Refuses what never became a request. */
-  async function refuseBare(socket: Socket, refusal: Refusal, tunnel: Tunnel | undefined): Promise<void> {
-    const requestId = randomUUID()
-    const where = tunnel ? { scheme: tunnel.scheme, host: tunnel.host, port: tunnel.port } : {}
-    try {
-      await parts.audit.append({
-        event: 'decided',
-        request: requestId,
-        lane: tunnel ? 'connect' : 'http',
-        ...where,
-        decision: 'deny',
-        code: refusal.code,
-      })
-      log.info({ requestId, ...where, code: refusal.code, reason: refusal.message }, 'egress denied')
-      if (socket.writable) writeRefusal(socket, refusal, { requestId, ...where })
-      await parts.audit.append({
-        event: 'finished',
-        request: requestId,
-        status: statusOf(refusal.code),
-        code: refusal.code,
-        bytes_up: 0,
-        bytes_down: 0,
-        duration_ms: 0,
-      })
-    } catch (failure) {
-      log.error({ requestId, code: refusalOf(failure).code }, 'egress refused')
-    }
-    socket.destroySoon()
-  }
+  const openTunnel = createTunnel({ ...parts, serve })
 
   return {
     createListener() {
-      const server = createHttpServer((request, response) => parts.handle(request, response, undefined))
+      const server = createHttpServer()
       server.on('connect', (request: IncomingMessage, socket: Socket, head: Buffer) => void openTunnel(request, socket, head))
       return server
     },
@@ -172,6 +107,41 @@ export function createHttpFront(parts: HttpFrontParts): HttpFront {
       inner.close()
     },
   }
+}
+
+/** Our own TLS on a tunnel's socket. `serve` gets it when the handshake is done. */
+function serveTls(socket: Socket, host: Hostname, contexts: Contexts, log: Log, serve: (secure: TLSSocket) => void): void {
+  const secure = new TLSSocket(socket, { isServer: true, secureContext: contexts.for(host), ALPNProtocols: ['http/1.1'] })
+  const timer = setTimeout(() => secure.destroy(), LIMITS.tlsHandshakeMs)
+  secure.on('error', (error) => {
+    const code = codeOf(error)
+    if (code === 'ECONNRESET' || code === 'EPIPE') return
+    const isDistrust = /alert (unknown ca|bad certificate|certificate unknown)/.test(error.message)
+    const hint = isDistrust ? 'the client does not trust the CA of this session: see /ca.crt and the CA variables' : undefined
+    log.warn({ host, code, hint }, 'TLS with the agent failed')
+  })
+  secure.once('close', () => {
+    clearTimeout(timer)
+    socket.destroy()
+  })
+  secure.once('secure', () => {
+    clearTimeout(timer)
+    serve(secure)
+  })
+}
+
+/** Refuses what never became a request, and ends the connection. */
+async function refuseBare(parts: ExchangeParts, socket: Socket, refusal: Refusal, tunnel: Tunnel | undefined): Promise<void> {
+  const exchange = openExchange(parts, tunnel ? 'connect' : 'http')
+  const where = tunnel ?? {}
+  try {
+    await exchange.deny(where, refusal)
+    if (socket.writable) writeRefusal(socket, refusal, { requestId: exchange.requestId, host: tunnel?.host, port: tunnel?.port })
+    await exchange.finish(where, { refusal, bytesUp: 0, bytesDown: 0 })
+  } catch (error) {
+    parts.log.error({ requestId: exchange.requestId, code: refusalOf(error).code }, 'egress refused')
+  }
+  socket.destroySoon()
 }
 
 function refusalOfParser(error: Error): Refusal {

@@ -4,7 +4,7 @@ import { ERRORS, SallyportError, type Refusal, type RefusalCode } from '../../ke
 import { shown } from './facts.ts'
 
 /** Who was refused what, as far as it is known. */
-export type RefusedRequest = { readonly requestId: string; readonly host?: string; readonly port?: number }
+export type RefusedRequest = { readonly requestId: string; readonly host?: string | undefined; readonly port?: number | undefined }
 
 /** Proxy-Status error types (RFC 9209 §2.3) where one fits better than `http_request_denied`. */
 const PROXY_STATUS: Partial<Record<RefusalCode, string>> = {

@@ -2,12 +2,12 @@ import type { Socket } from 'node:net'
 import { LIMITS } from '../../kernel/limits.ts'
 
 /** Copies bytes both ways until both sides have ended or one breaks. Each side is read only as fast as the other takes it. */
-export function relay(agent: Socket, upstream: Socket): Promise<{ up: number; down: number }> {
+export function relay(agent: Socket, upstream: Socket): Promise<{ bytesUp: number; bytesDown: number }> {
   return new Promise((resolve) => {
-    const bytes = { up: 0, down: 0 }
+    const bytes = { bytesUp: 0, bytesDown: 0 }
     let open = 2
-    copy(agent, upstream, (count) => (bytes.up += count))
-    copy(upstream, agent, (count) => (bytes.down += count))
+    copy(agent, upstream, (count) => (bytes.bytesUp += count))
+    copy(upstream, agent, (count) => (bytes.bytesDown += count))
     for (const [socket, other] of [
       [agent, upstream],
       [upstream, agent],

@@ -1,5 +1,7 @@
-import { Pool, type Dispatcher } from 'undici'
-import type { SecureContext } from 'node:tls'
+import type { Dispatcher } from 'undici'
+// The part that is used. The whole of undici (fetch, caches, WebSocket) takes 10 MB and 40 ms more in every sidecar.
+import Pool from 'undici/lib/dispatcher/pool.js'
+import type { SecureContext, TLSSocket } from 'node:tls'
 import { SallyportError } from '../../kernel/errors.ts'
 import { formatAuthority } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -23,7 +25,9 @@ export function createUpstreams(trust: SecureContext): Upstreams {
   const pools = new Map<string, Pool>()
 
   function open(key: UpstreamKey): Pool {
+    // Resumption stays within the pool: a session shared wider would tie two credentials together.
     let session: Buffer | undefined
+    const remember = (socket: TLSSocket): TLSSocket => socket.on('session', (ticket) => (session = ticket))
     return new Pool(`${key.scheme}://${formatAuthority(key.host, key.port)}`, {
       connections: LIMITS.upstreamConnectionsMax,
       pipelining: 1,
@@ -34,19 +38,9 @@ export function createUpstreams(trust: SecureContext): Upstreams {
       keepAliveMaxTimeout: LIMITS.upstreamKeepAliveMs,
       maxHeaderSize: LIMITS.headBytesMax,
       connect(_options, callback) {
-        if (key.scheme === 'http')
-          return void dialTcp(key).then(
-            (socket) => callback(null, socket),
-            (error: Error) => callback(error, null),
-          )
-        void dialTls(key, trust, session).then(
-          (socket) => {
-            // Resumption stays within the pool: a session shared wider would tie two credentials together.
-            socket.on('session', (ticket: Buffer) => {
-              session = ticket
-            })
-            callback(null, socket)
-          },
+        const dialled = key.scheme === 'http' ? dialTcp(key) : dialTls(key, trust, session).then(remember)
+        dialled.then(
+          (socket) => callback(null, socket),
           (error: Error) => callback(error, null),
         )
       },
