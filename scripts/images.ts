@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { ensureBaseImage, labelOf } from './base-image.ts'
+import { ensureEngine } from './engine.ts'
+import { ROOT, capture, main, run, step } from './steps.ts'
+
+const INPUTS_LABEL = 'org.sallyport.inputs'
+/** Target in the Dockerfile → what its image is made from, besides the base image and the Dockerfile. */
+const INPUTS = {
+  sidecar: ['.dockerignore', 'package.json', 'package-lock.json', 'tsconfig.json', 'scripts/build.ts', 'src', 'policies'],
+  agent: [],
+  'demo-upstream': ['docker/demo-upstream.mjs'],
+} as const satisfies Record<string, readonly string[]>
+
+/** Builds `sallyport/TARGET:latest` for every target whose inputs changed since its image was made. @throws SetupError */
+export async function ensureImages(baseImage: string): Promise<void> {
+  const base = (await capture('docker', ['image', 'inspect', '--format', '{{.Id}}', baseImage])).stdout.trim()
+  for (const [target, inputs] of Object.entries(INPUTS)) {
+    const image = `sallyport/${target}:latest`
+    const hash = hashOf(['Dockerfile', ...inputs], `${baseImage} ${base} ${INPUTS_LABEL}`)
+    if ((await labelOf(image, INPUTS_LABEL)) === hash) continue
+    await step(`building ${image}`, async (onLine) => {
+      const options = ['--progress=plain', '--load', '--target', target, '--tag', image, '--label', `${INPUTS_LABEL}=${hash}`]
+      const secret = ['--secret', `id=extra_ca,src=${extraCa()}`]
+      await run('docker', ['buildx', 'build', ...options, '--build-arg', `NODE_IMAGE=${baseImage}`, ...secret, '.'], {
+        onLine,
+        env: { ...process.env, BUILDX_NO_DEFAULT_ATTESTATIONS: '1' },
+      })
+    })
+  }
+}
+
+/** The authorities that this machine's own Node is told to trust: a proxy that inspects npm here does so in a build as well. */
+function extraCa(): string {
+  const named = process.env['SALLYPORT_EXTRA_CA'] || process.env['NODE_EXTRA_CA_CERTS']
+  return named !== undefined && named !== '' && existsSync(named) ? named : path.join(ROOT, 'certs', 'none.pem')
+}
+
+function hashOf(inputs: readonly string[], seed: string): string {
+  const hash = createHash('sha256').update(seed)
+  for (const input of inputs) {
+    for (const file of filesOf(input)) hash.update(`\0${file}\0`).update(readFileSync(path.join(ROOT, file)))
+  }
+  return hash.digest('hex').slice(0, 32)
+}
+
+function filesOf(input: string): string[] {
+  const full = path.join(ROOT, input)
+  if (!existsSync(full)) return []
+  if (!statSync(full).isDirectory()) return [input]
+  return readdirSync(full)
+    .toSorted()
+    .flatMap((name) => filesOf(path.join(input, name)))
+}
+
+if (import.meta.main) {
+  await main(async () => {
+    await ensureEngine()
+    await ensureImages(await ensureBaseImage())
+    return 0
+  })
+}

@@ -1,0 +1,135 @@
+import { fstatSync, lstatSync } from 'node:fs'
+import { constants, open, type FileHandle } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import { sealLine, startOfLine } from './line.ts'
+import { scanChain, type Scan } from './verify.ts'
+
+/** The file behind an audit: whole lines are added at its end, or nothing. One call at a time, `sync` at any time. */
+export type ChainFile = AsyncDisposable & {
+  /** Bytes of an unfinished last line that opening cut off. */
+  readonly recoveredBytes: number
+  /** @throws when the file is not, byte for byte in length, what this process left: then nothing must be written. */
+  check(): Promise<void>
+  /** Adds a line for each body. Returns when write(2) took all of them. @throws when it did not: then none was added. */
+  write(bodies: readonly string[]): Promise<void>
+  /** fdatasync. After one that failed `check` fails until one succeeds. */
+  sync(): Promise<void>
+}
+
+/** The file was changed by another: what it holds now must be looked at by a human. */
+export class ForeignChange extends Error {}
+
+/**
+ * Opens or makes the file, verifies what is in it and goes on from there.
+ *
+ * @throws audit_open_failed
+ */
+export async function openChainFile(file: string): Promise<ChainFile> {
+  const handle = await openRegular(file)
+  try {
+    const { size, uid } = await handle.stat()
+    if (uid !== process.geteuid?.()) throw failed(file, `it belongs to user ${uid}`, { hint: 'name a file that does not exist yet' })
+    const scan = await scanChain(handle, Math.max(0, size - LIMITS.auditContinueBytesMax))
+    refuseBroken(file, scan)
+    await handle.chmod(0o600)
+    // No event that was acknowledged is cut here: `append` answers only when write(2) took the line with its newline.
+    if (scan.torn.length > 0) await handle.truncate(scan.bytes)
+    await handle.sync()
+    if (size === 0) await syncFolder(file)
+    return chainFile(file, handle, scan)
+  } catch (cause) {
+    await handle.close()
+    throw cause instanceof SallyportError ? cause : failed(file, codeOf(cause), { cause })
+  }
+}
+
+function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
+  let { seq, head, bytes: size } = scan
+  let leftover = 0
+  let isSynced = true
+
+  async function cutLeftover(): Promise<void> {
+    await handle.truncate(size)
+    leftover = 0
+  }
+
+  return {
+    recoveredBytes: scan.torn.length,
+    async check() {
+      // Two calls that only look at what the kernel has in memory: on the thread pool they would cost ten times as much.
+      const opened = fstatSync(handle.fd)
+      const named = lstatSync(file)
+      if (opened.dev !== named.dev || opened.ino !== named.ino) throw new ForeignChange('another file has its name')
+      if (opened.size !== size + leftover) throw new ForeignChange(`it has ${opened.size} bytes where ${size} were written`)
+      if (leftover > 0) await cutLeftover()
+      if (!isSynced) await this.sync()
+    },
+    async write(bodies) {
+      let [nextSeq, nextHead, text] = [seq, head, '']
+      for (const body of bodies) {
+        nextSeq += 1
+        const sealed = sealLine(nextSeq, body, nextHead)
+        nextHead = sealed.hash
+        text += sealed.line
+      }
+      const buffer = Buffer.from(text, 'latin1')
+      const { bytesWritten } = await handle.write(buffer, 0, buffer.length, null)
+      if (bytesWritten !== buffer.length) {
+        leftover = bytesWritten
+        // Should this fail too, `check` tries again before the next write.
+        await cutLeftover().catch(() => undefined)
+        throw Object.assign(new Error('short write'), { code: 'ENOSPC' })
+      }
+      ;[seq, head, size] = [nextSeq, nextHead, size + buffer.length]
+    },
+    async sync() {
+      try {
+        await handle.datasync()
+        isSynced = true
+      } catch (error) {
+        isSynced = false
+        throw error
+      }
+    },
+    [Symbol.asyncDispose]: () => handle.close(),
+  }
+}
+
+/** O_APPEND: should another write between `check` and the write, its bytes are never overwritten (and found next time). */
+async function openRegular(file: string): Promise<FileHandle> {
+  const { O_RDWR, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants
+  try {
+    const handle = await open(file, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600)
+    if ((await handle.stat()).isFile()) return handle
+    await handle.close()
+    throw failed(file, 'it is not a regular file')
+  } catch (cause) {
+    if (cause instanceof SallyportError) throw cause
+    const code = codeOf(cause)
+    if (code === 'ENOENT') throw failed(file, 'its folder does not exist', { hint: `mkdir -p ${dirname(file)}`, cause })
+    if (code === 'ELOOP') throw failed(file, 'it is a symbolic link', { hint: 'name the file itself', cause })
+    throw failed(file, code, { cause })
+  }
+}
+
+function refuseBroken(file: string, { broken, torn, seq }: Scan): void {
+  const hint = `look at it with "sallyport audit verify ${file}", then move it away`
+  if (broken !== undefined) throw failed(file, `line ${broken.line} does not hold: ${broken.problem}`, { hint })
+  // Only what can be the start of our next line is ever cut: a wrong --audit must not eat the end of a stranger's file.
+  // A machine that crashed may have left zeros where the bytes did not reach the disk.
+  const text = torn.toString('latin1').replace(/\0+$/, '')
+  const start = `${startOfLine(seq + 1)}"time":"`
+  const isOurs = text.startsWith(start) || (start.startsWith(text) && (text !== '' || seq > 0))
+  if (torn.length > 0 && !isOurs) throw failed(file, 'its end is not an audit line', { hint })
+}
+
+async function syncFolder(file: string): Promise<void> {
+  await using folder = await open(dirname(file), constants.O_RDONLY)
+  await folder.sync()
+}
+
+function failed(file: string, problem: string, options: { hint?: string; cause?: unknown } = {}): SallyportError {
+  return new SallyportError('audit_open_failed', `${file}: ${problem}`, options)
+}

@@ -1,0 +1,130 @@
+import { hash } from 'node:crypto'
+import { LIMITS } from '../kernel/limits.ts'
+
+/** Ways in. */
+export type Lane = 'http' | 'connect'
+
+/** What is recorded. Names of credentials and secrets, never values. */
+export type AuditEvent =
+  | {
+      readonly event: 'started'
+      readonly version: string
+      /** SHA-256 of the effective policy, hex. */
+      readonly policy: string
+    }
+  | {
+      readonly event: 'decided'
+      /** Id that `finished` of the same request carries too. */
+      readonly request: string
+      readonly lane: Lane
+      readonly scheme?: string | undefined
+      readonly host?: string | undefined
+      readonly port?: number | undefined
+      readonly method?: string | undefined
+      readonly path?: string | undefined
+      readonly decision: 'allow' | 'deny'
+      readonly code?: string | undefined
+      readonly rule?: string | undefined
+      readonly credential?: string | undefined
+      readonly secret?: string | undefined
+      readonly note?: string | undefined
+    }
+  | {
+      readonly event: 'finished'
+      readonly request: string
+      readonly status?: number | undefined
+      readonly code?: string | undefined
+      readonly address?: string | undefined
+      readonly bytes_up: number
+      readonly bytes_down: number
+      readonly duration_ms: number
+    }
+  | { readonly event: 'stopped' }
+  | {
+      readonly event: 'recovered'
+      /** Bytes of an unfinished last line that were cut off. */
+      readonly bytes: number
+    }
+
+/** Whose events these are: the same in every line of one process. */
+export type Identity = {
+  readonly session: string
+  readonly workspace?: string | undefined
+  readonly role?: string | undefined
+  readonly agent?: string | undefined
+}
+
+/** `prev` of the first line. */
+export const GENESIS = '0'.repeat(64)
+
+const SUFFIX = /^,"hash":"([0-9a-f]{64})"\}$/
+const SUFFIX_BYTES = `,"hash":"${GENESIS}"}`.length
+const TIME = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+const NOT_ASCII = /[\u007f-\uffff]/g
+
+/** The members that stand in every line, ready to be put in. */
+export function encodeIdentity({ session, workspace, role, agent }: Identity): string {
+  return members({ session, workspace, role, agent })
+}
+
+/** The members of one event between `seq` and `prev`, in ASCII. */
+export function encodeEvent(identity: string, event: AuditEvent, timeMs: number): string {
+  return `"time":"${new Date(timeMs).toISOString()}",${identity},${members(event)}`
+}
+
+/** The whole line with its newline, and the hash that the next line carries as `prev`. Pure ASCII: one byte a character. */
+export function sealLine(seq: number, body: string, prev: string): { readonly line: string; readonly hash: string } {
+  const hashed = `${startOfLine(seq)}${body},"prev":"${prev}"`
+  const digest = hash('sha256', hashed, 'hex')
+  return { line: `${hashed},"hash":"${digest}"}\n`, hash: digest }
+}
+
+/** What every line with that number begins with. */
+export function startOfLine(seq: number): string {
+  return `{"seq":${seq},`
+}
+
+/** What a line says about its place in the chain. */
+export type Link = { readonly seq: number; readonly prev: string; readonly hash: string; readonly time: string }
+
+/** Reads one line (without its newline) and checks it by itself. A string is the reason why it does not hold. */
+export function readLine(bytes: Buffer): Link | string {
+  const end = bytes.length - SUFFIX_BYTES
+  const stated = end > 0 ? SUFFIX.exec(bytes.toString('latin1', end))?.[1] : undefined
+  if (stated === undefined) return 'it does not end with its hash'
+  if (hash('sha256', bytes.subarray(0, end), 'hex') !== stated) return 'its hash does not match its bytes'
+  const { seq, prev, time, session, event } = parseObject(bytes)
+  if (typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return 'it has no sequence number'
+  if (typeof prev !== 'string') return 'it does not name the line before'
+  if (typeof time !== 'string' || !TIME.test(time)) return 'it has no time'
+  if (typeof session !== 'string' || typeof event !== 'string') return 'it has no session or no event'
+  return { seq, prev, time, hash: stated }
+}
+
+function parseObject(bytes: Buffer): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(bytes.toString('utf8'))
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+function members(fields: Readonly<Record<string, string | number | undefined>>): string {
+  let text = ''
+  for (const name of Object.keys(fields)) {
+    const value = fields[name]
+    if (value === undefined) continue
+    text += `${text === '' ? '' : ','}"${name}":${typeof value === 'string' ? quote(value) : JSON.stringify(value)}`
+  }
+  return text
+}
+
+/**
+ * Everything outside of ASCII is escaped, DEL too: bidi marks, zero-width characters, C1 controls, tag characters and
+ * look-alike letters in a path or a name would otherwise deceive whoever reads the file in a terminal.
+ */
+function quote(text: string): string {
+  const cut = text.length > LIMITS.auditPathCharsMax ? `${text.slice(0, LIMITS.auditPathCharsMax)}[cut: ${text.length} characters]` : text
+  return JSON.stringify(cut).replace(NOT_ASCII, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

@@ -1,0 +1,38 @@
+import { mkdir } from 'node:fs/promises'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { system as realSystem, type System } from '../kernel/system.ts'
+import type { Authority } from './authority.ts'
+import { replaceFile } from './files.ts'
+import { javaTruststore } from './truststore.ts'
+
+export { createAuthority, type Authority, type Leaf } from './authority.ts'
+export { openAuthority } from './keep.ts'
+export { javaTruststore } from './truststore.ts'
+
+/** What everybody takes for the password of a trust store: nothing in it is secret. */
+export const TRUSTSTORE_PASSWORD = 'changeit'
+
+/**
+ * Writes the public part for agents: `dir/ca.crt` (PEM) and `dir/truststore.p12` (ours and the public roots, since a
+ * JVM has one trust store), mode 0644, each whole or not at all. Makes `dir` where it does not exist.
+ *
+ * @throws config_invalid when they cannot be written.
+ */
+export async function publishAuthority(
+  dir: string,
+  authority: Authority,
+  publicRootsPem: readonly string[],
+  system: Pick<System, 'random'> = realSystem,
+): Promise<void> {
+  const truststore = javaTruststore([authority.certificatePem, ...publicRootsPem], TRUSTSTORE_PASSWORD, system)
+  try {
+    await mkdir(dir, { recursive: true })
+    await replaceFile(dir, 'truststore.p12', truststore, system)
+    await replaceFile(dir, 'ca.crt', authority.certificatePem, system)
+  } catch (cause) {
+    throw new SallyportError('config_invalid', `the CA cannot be published in ${dir} (${codeOf(cause)})`, {
+      hint: 'name a writable folder',
+      cause,
+    })
+  }
+}

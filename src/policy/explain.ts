@@ -1,0 +1,125 @@
+import { isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts'
+import { SallyportError, type RefusalCode } from '../kernel/errors.ts'
+import { formatPlace } from './assemble.ts'
+import { matchesHost } from './hosts.ts'
+import type { Facts, Policy } from './model.ts'
+import { matchesPath, pathOf, splitPath, splitPathLoosely, loosen } from './paths.ts'
+import { parseRule, type ParsedRule } from './rules.ts'
+
+/** What would happen to a request, as far as it is known without looking the name up. */
+export type Explanation = {
+  readonly url: string
+  readonly method: string
+  readonly decision: 'allow' | 'deny'
+  /** One sentence. */
+  readonly why: string
+  readonly code?: RefusalCode
+  readonly hint?: string
+  /** The rule that decides, where one does. */
+  readonly rule?: { readonly id: string; readonly at: string; readonly tls: 'intercept' | 'passthrough' }
+  /** The credential that is written, by name. */
+  readonly credential?: { readonly id: string; readonly secret: string; readonly at: string }
+  /** What else the operator should know, as why no credential is written. */
+  readonly notes: readonly string[]
+  /** Every rule for the host: whether it matches, and why not. */
+  readonly candidates: readonly {
+    readonly id: string
+    readonly at: string
+    readonly action: 'allow' | 'ask' | 'deny'
+    readonly matches: boolean
+    readonly why: string
+  }[]
+}
+
+/**
+ * Explains a request by the same code that decides.
+ * @throws usage when the URL or method is not one
+ */
+export function explainRequest(policy: Policy, url: string, method: string): Explanation {
+  const facts = readUrl(url, method)
+  const candidates = policy.effective.rules
+    .map(parseRule)
+    .filter((rule) => matchesHost(rule.host, facts.host))
+    .map((rule) => ({ id: rule.rule.id, at: formatPlace(rule.rule.from), action: rule.rule.action, ...mismatch(rule, facts) }))
+  const decision = policy.decide(facts)
+  const refusal = decision.action === 'deny' ? decision.refusal : policy.judgeName(facts.host, decision.rule)
+  const decider = decision.action === 'allow' ? decision.rule.id : decision.refusal.rule
+  const rule = policy.effective.rules.find((entry) => entry.id === decider)
+  const shown = rule && { rule: { id: rule.id, at: formatPlace(rule.from), tls: rule.tls } }
+  if (refusal !== undefined || decision.action === 'deny') {
+    return {
+      url,
+      method,
+      decision: 'deny',
+      why: refusal?.message ?? '',
+      ...(refusal && { code: refusal.code }),
+      ...(refusal?.hint !== undefined && { hint: refusal.hint }),
+      ...shown,
+      notes: [],
+      candidates,
+    }
+  }
+  const { written, notes } = explainCredential(policy, facts, decision.rule)
+  return { url, method, decision: 'allow', why: `rule "${decision.rule.id}" allows it`, ...shown, ...written, notes, candidates }
+}
+
+function explainCredential(
+  policy: Policy,
+  facts: Facts,
+  rule: { id: string; tls: string; upgrade: boolean; plaintext: boolean; addresses: readonly { text: string }[] },
+) {
+  const notes: string[] = []
+  if (facts.scheme === 'http' && rule.upgrade) notes.push(`plain http leaves as https${facts.port === 80 ? ' on port 443' : ''}`)
+  if (rule.addresses.length > 0)
+    notes.push(`it may lead to ${rule.addresses.map((range) => range.text).join(', ')}, besides public addresses`)
+  const credential = policy.credentialFor(facts)
+  if (credential === undefined) return { notes: [...notes, 'no credential is bound to it'] }
+  if (facts.scheme === 'http' && !rule.upgrade && !rule.plaintext) {
+    return { notes: [...notes, `credential "${credential.id}" is not written over plain http: add upgrade: https to rule "${rule.id}"`] }
+  }
+  if (facts.scheme === 'https' && policy.decideTunnel(facts.host, facts.port).action === 'allow' && isBlind(policy, facts)) {
+    return { notes: [...notes, `credential "${credential.id}" is not written: rule "${rule.id}" passes TLS through`] }
+  }
+  const from = policy.effective.credentials.find((entry) => entry.id === credential.id)?.from
+  return { written: { credential: { id: credential.id, secret: credential.secret, at: from ? formatPlace(from) : '' } }, notes }
+}
+
+function isBlind(policy: Policy, facts: Facts): boolean {
+  const tunnel = policy.decideTunnel(facts.host, facts.port)
+  return tunnel.action === 'allow' && tunnel.rule.tls === 'passthrough'
+}
+
+function mismatch({ rule, ports, methods, paths }: ParsedRule, facts: Facts): { matches: boolean; why: string } {
+  if (!ports.has(facts.port)) return { matches: false, why: `port ${facts.port} is not among ${rule.ports.join(', ')}` }
+  if (methods && !methods.has(facts.method))
+    return { matches: false, why: `method ${facts.method} is not among ${[...methods].join(', ')}` }
+  if (paths === undefined) return { matches: true, why: 'host, port and method match' }
+  const path = pathOf(facts.path)
+  const segments = splitPath(path)
+  const loose = splitPathLoosely(path) ?? segments
+  const hit = paths.find((pattern) => matchesPath(pattern, segments) || (rule.action !== 'allow' && matchesPath(loosen(pattern), loose)))
+  return hit === undefined
+    ? { matches: false, why: `path "${path}" matches none of ${paths.map(({ text }) => text).join(', ')}` }
+    : { matches: true, why: `path "${hit.text}" matches` }
+}
+
+/** The URL as it would come on the wire: nothing is repaired, as a repaired URL would explain another request. */
+function readUrl(url: string, method: string): Facts {
+  const match = /^(https?):\/\/([^/?#\\]*)([^#]*)/i.exec(url)
+  if (!match)
+    throw new SallyportError('usage', `"${url}" is not an http or https URL`, { hint: 'write it whole, as in https://api.github.com/user' })
+  const [, schemeText = '', authority = '', rest = ''] = match
+  const scheme = schemeText.toLowerCase() === 'http' ? 'http' : 'https'
+  const split = splitAuthority(authority)
+  const host = split && parseHostname(split.host)
+  if (split === undefined || host === undefined) throw new SallyportError('usage', `"${authority}" is not host or host:port`)
+  if (!isHostname(host)) {
+    throw new SallyportError(
+      'usage',
+      `the host of "${url}" is refused: ${host.problem}`,
+      host.canonical === undefined ? {} : { hint: `write "${host.canonical}"` },
+    )
+  }
+  if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(method)) throw new SallyportError('usage', `"${method}" is not a method`)
+  return { scheme, host, port: split.port ?? (scheme === 'http' ? 80 : 443), method, path: rest.startsWith('/') ? rest : `/${rest}` }
+}

@@ -1,0 +1,134 @@
+import { closeSync, constants, fstatSync, openSync, readSync, realpathSync } from 'node:fs'
+import { join } from 'node:path'
+import { codeOf } from '../kernel/errors.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import { readDocument, type PolicyDocument } from './document.ts'
+import type { Diagnostic, Place } from './model.ts'
+import { shapeProblems } from './shape.ts'
+
+/** One file that was read. Its document may have errors in parts. */
+export type Layer = { readonly file: string; readonly document: PolicyDocument }
+
+export type Layers = {
+  /** What each file extends comes before it. */
+  readonly layers: readonly Layer[]
+  readonly errors: readonly Diagnostic[]
+  /** True when a file of the errors does not exist or cannot be read. */
+  readonly isMissing: boolean
+}
+
+type Reading = {
+  readonly layers: Layer[]
+  readonly errors: Diagnostic[]
+  readonly done: Set<string>
+  readonly dirs: readonly string[]
+  isMissing: boolean
+}
+
+/** Reads the files and all that they extend, each once, with every error of every file. */
+export function readLayers(paths: readonly string[], policyDirs: readonly string[]): Layers {
+  const reading: Reading = { layers: [], errors: [], done: new Set(), dirs: policyDirs, isMissing: false }
+  for (const path of paths) readFile(reading, path, { file: path, line: 0, column: 0 }, [])
+  return reading
+}
+
+function readFile(reading: Reading, file: string, from: Place, above: readonly string[]): void {
+  let real: string
+  try {
+    real = realpathSync(file)
+  } catch (error) {
+    reading.isMissing = true
+    reading.errors.push({
+      ...from,
+      message: `policy file "${file}" ${codeOf(error) === 'ENOENT' ? 'does not exist' : `cannot be read (${codeOf(error)})`}`,
+    })
+    return
+  }
+  if (above.includes(real)) {
+    reading.errors.push({ ...from, message: `extends in a circle: ${[...above.slice(above.indexOf(real)), real].join(' → ')}` })
+    return
+  }
+  if (reading.done.has(real)) return
+  reading.done.add(real)
+  if (reading.done.size > LIMITS.policyFilesMax) {
+    // Said once: the files after it are only more of the same.
+    if (reading.done.size === LIMITS.policyFilesMax + 1)
+      reading.errors.push({ ...from, message: `more than ${LIMITS.policyFilesMax} policy files` })
+    return
+  }
+  const text = readText(file)
+  if (typeof text !== 'string') {
+    if (text.isMissing) reading.isMissing = true
+    reading.errors.push({ ...(text.isMissing ? from : { file, line: 0, column: 0 }), message: text.problem })
+    return
+  }
+  const { document, errors } = readDocument(file, text)
+  reading.errors.push(...errors)
+  if (document === undefined) return
+  reading.errors.push(...shapeProblems(document))
+  for (const [index, name] of extendsOf(document.data).entries()) {
+    const place = document.placeOf(['extends', index])
+    const found = find(reading.dirs, name)
+    if (found !== undefined) readFile(reading, found, place, [...above, real])
+    else {
+      reading.isMissing = true
+      reading.errors.push({
+        ...place,
+        message: `extends "${name}": there is no ${name}.yaml in ${reading.dirs.join(' or ') || 'any policy folder'}`,
+      })
+    }
+  }
+  reading.layers.push({ file, document })
+}
+
+/** Only names of the right form: a name with ".." or a leading "/" never reaches the file system. */
+function extendsOf(data: unknown): readonly string[] {
+  const list: unknown = typeof data === 'object' && data !== null && 'extends' in data ? data.extends : undefined
+  if (!Array.isArray(list)) return []
+  return list.filter((name): name is string => typeof name === 'string' && /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/.test(name))
+}
+
+function find(dirs: readonly string[], name: string): string | undefined {
+  for (const dir of dirs) {
+    const file = join(dir, `${name}.yaml`)
+    try {
+      realpathSync(file)
+      return file
+    } catch {
+      // not in this folder: the next one is asked
+    }
+  }
+  return undefined
+}
+
+function readText(file: string): string | { problem: string; isMissing: boolean } {
+  let descriptor: number | undefined
+  try {
+    // Non-blocking: a FIFO in the place of a file must not hold the start up.
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    const stat = fstatSync(descriptor)
+    if (!stat.isFile()) return { problem: `"${file}" is not a file`, isMissing: true }
+    const bytes = readBounded(descriptor)
+    if (bytes === undefined) return { problem: `the file is larger than ${LIMITS.policyFileBytesMax} bytes`, isMissing: false }
+    try {
+      return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    } catch {
+      return { problem: 'the file is not UTF-8', isMissing: false }
+    }
+  } catch (error) {
+    return { problem: `policy file "${file}" cannot be read (${codeOf(error)})`, isMissing: true }
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor)
+  }
+}
+
+function readBounded(descriptor: number): Buffer | undefined {
+  const buffer = Buffer.alloc(LIMITS.policyFileBytesMax + 1)
+  let length = 0
+  while (length < buffer.length) {
+    const count = readSync(descriptor, buffer, length, buffer.length - length, null)
+    if (count === 0) return buffer.subarray(0, length)
+    length += count
+  }
+  return undefined
+}

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import { SallyportError } from '../kernel/errors.ts'
+import { judgeAddresses, judgeName } from './addresses.ts'
+import { assemble, formatDiagnostic } from './assemble.ts'
+import { findConflicts } from './conflicts.ts'
+import { compileCredentials, partsOf } from './credentials.ts'
+import { readLayers } from './layers.ts'
+import type { CredentialBinding, Diagnostic, EffectivePolicy, Policy } from './model.ts'
+import { compileRules, parseRule } from './rules.ts'
+
+export type {
+  AllowedRule,
+  CredentialBinding,
+  Decision,
+  Diagnostic,
+  EffectiveCredential,
+  EffectivePolicy,
+  EffectiveRule,
+  EffectiveSecret,
+  Facts,
+  Place,
+  Policy,
+  SecretDeclaration,
+  SecretSource,
+} from './model.ts'
+export { classifyAddress, type AddressRange } from './addresses.ts'
+export { formatDiagnostic, formatPlace } from './assemble.ts'
+export { explainRequest, type Explanation } from './explain.ts'
+export { policyJsonSchema } from './schema.ts'
+
+/** Where `extends` looks for `NAME.yaml`, in order. */
+export type PolicyOptions = { readonly policyDirs: readonly string[] }
+
+/**
+ * Reads policy files as layers and compiles them. Nothing is read again afterwards.
+ * @throws policy_invalid, policy_not_found with every error in the message, one a line, each `file:line: …`
+ */
+export function loadPolicy(paths: readonly string[], options: PolicyOptions): Policy {
+  const { errors, warnings, isMissing, build } = read(paths, options)
+  if (errors.length > 0) {
+    throw new SallyportError(isMissing ? 'policy_not_found' : 'policy_invalid', errors.map(formatDiagnostic).join('\n'), {
+      hint: 'the policy is refused as a whole until every line above is settled',
+    })
+  }
+  return build(warnings)
+}
+
+/** Every error and every warning of the files and all that they extend. Never throws for what is in them. */
+export function checkPolicy(
+  paths: readonly string[],
+  options: PolicyOptions,
+): { errors: readonly Diagnostic[]; warnings: readonly Diagnostic[]; isMissing: boolean } {
+  const { errors, warnings, isMissing } = read(paths, options)
+  return { errors, warnings, isMissing }
+}
+
+/** What is in force, and for every part where it was written. */
+export function showPolicy(policy: Policy): EffectivePolicy {
+  return policy.effective
+}
+
+function read(paths: readonly string[], options: PolicyOptions) {
+  const { layers, errors: fileErrors, isMissing } = readLayers(paths, options.policyDirs)
+  const { effective, errors: partErrors } = assemble(layers)
+  const rules = effective.rules.map(parseRule)
+  const parts = effective.credentials.flatMap(partsOf)
+  const conflicts = findConflicts(effective, rules, parts, fileErrors.length === 0)
+  const errors = inOrder([...fileErrors, ...partErrors, ...conflicts.errors])
+  return { errors, warnings: inOrder(conflicts.warnings), isMissing, build }
+
+  function build(warnings: readonly Diagnostic[]): Policy {
+    const credentials = effective.credentials.map(({ id, secret, place }): CredentialBinding => ({ id, secret, place }))
+    const { credentialFor, seePaths } = compileCredentials(parts, new Map(credentials.map((credential) => [credential.id, credential])))
+    return {
+      ...compileRules(rules, seePaths),
+      judgeAddresses,
+      judgeName,
+      credentialFor,
+      secrets: effective.secrets.map(({ name, source }) => ({ name, source })),
+      credentials,
+      warnings,
+      effective,
+      digest: digestOf(effective),
+    }
+  }
+}
+
+/** By file in the order of their first finding, then by line. */
+function inOrder(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  const files = [...new Set(diagnostics.map((diagnostic) => diagnostic.file))]
+  return diagnostics.toSorted((a, b) => files.indexOf(a.file) - files.indexOf(b.file) || a.line - b.line || a.column - b.column)
+}
+
+function digestOf({ mode, rules, credentials, secrets }: EffectivePolicy): string {
+  const said = JSON.stringify([mode.value, rules, credentials, secrets], (key, value: unknown) => (key === 'from' ? undefined : value))
+  return createHash('sha256').update(said).digest('hex')
+}

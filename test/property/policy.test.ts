@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import ipaddr from 'ipaddr.js'
+import { isHostname, parseHostname } from '../../src/kernel/hostname.ts'
+import { METADATA, SPECIAL_NAMES, TABLE } from '../../src/policy/address-table.ts'
+import { parseAddressRange } from '../../src/policy/addresses.ts'
+import { readDocument } from '../../src/policy/document.ts'
+import { parseHostPattern } from '../../src/policy/hosts.ts'
+import { parsePathPattern } from '../../src/policy/paths.ts'
+import { checkPolicy, classifyAddress, type EffectiveRule, type Facts } from '../../src/policy/policy.ts'
+import { parseSource } from '../../src/policy/sources.ts'
+import { factsOf, policyOf, problemsOf, writeFiles } from '../support/policy.ts'
+
+const HOSTS = ['a.example.com', 'b.example.com', 'x.a.example.com', 'a.example.net']
+const PATHS = ['/', '/x', '/x/y', '/x/y/z', '/y', '/x/']
+
+const rule = fc.record(
+  {
+    host: fc.constantFrom(...HOSTS, '*.example.com', '*.a.example.com', '*.example.net'),
+    ports: fc.constantFrom([443], [80, 443], [8443]),
+    methods: fc.constantFrom(['GET'], ['GET', 'POST']),
+    paths: fc.constantFrom(['/x/**'], ['/x'], ['/*'], ['/x/*', '/y'], ['/**/z']),
+    action: fc.constantFrom('allow', 'ask', 'deny'),
+  },
+  { requiredKeys: ['host', 'action'] },
+)
+
+/** Every rule, one by one, by the words of the documentation. */
+function strictest(rules: readonly EffectiveRule[], facts: Facts): string {
+  const matching = rules.filter(({ host, ports, methods, paths }) => {
+    const fitsHost = host.startsWith('*.') ? facts.host.endsWith(host.slice(1)) : facts.host === host
+    const fitsPath = paths?.some((text) =>
+      new RegExp(`^${text.replaceAll('/**', '(?:/[^/]*)*@').replaceAll('/*', '/[^/]+').replaceAll('@', '')}$`).test(facts.path),
+    )
+    return fitsHost && ports.includes(facts.port) && (methods?.includes(facts.method) ?? true) && (fitsPath ?? true)
+  })
+  return (['deny', 'ask', 'allow'] as const).find((action) => matching.some((entry) => entry.action === action)) ?? 'none'
+}
+
+test('decide is what trying every rule and taking the strictest gives, in any order of the rules', () => {
+  fc.assert(
+    fc.property(
+      fc.array(rule, { maxLength: 8 }),
+      fc.array(
+        fc.tuple(
+          fc.constantFrom(...HOSTS),
+          fc.constantFrom(80, 443, 8443),
+          fc.constantFrom('GET', 'POST', 'PUT'),
+          fc.constantFrom(...PATHS),
+        ),
+        { minLength: 10, maxLength: 10 },
+      ),
+      (written, requests) => {
+        const rules = written.map((entry, index) => ({ id: `r${index}`, ...entry }))
+        // What cannot be loaded decides nothing; other tests are about why.
+        fc.pre(problemsOf({ rules }).errors.length === 0)
+        const policy = policyOf({ rules })
+        const backwards = policyOf({ rules: rules.toReversed() })
+        for (const [host, port, method, path] of requests) {
+          const facts = factsOf(`${method} https://${host}:${port}${path}`)
+          for (const source of [policy, backwards]) {
+            const decision = source.decide(facts)
+            const code = decision.action === 'allow' ? 'allow' : decision.refusal.code
+            const expected = strictest(source.effective.rules, facts)
+            assert.equal(
+              code === 'host_not_allowed' ||
+                (code === 'denied_by_rule' && decision.action === 'deny' && decision.refusal.rule === undefined)
+                ? 'none'
+                : { allow: 'allow', controller_unavailable: 'ask', denied_by_rule: 'deny' }[code as string],
+              expected,
+            )
+            // I3: a tunnel is open to all that could be allowed inside.
+            if (expected === 'allow') assert.equal(source.decideTunnel(facts.host, facts.port).action, 'allow')
+          }
+        }
+      },
+    ),
+    { numRuns: 150 },
+  )
+})
+
+const RANGES = [...TABLE.map(([, cidr]) => cidr), ...METADATA.map(([cidr]) => cidr)]
+const inRange = fc.tuple(fc.constantFrom(...RANGES), fc.bigInt(0n, (1n << 128n) - 1n)).map(([cidr, random]) => {
+  const range = parseAddressRange(cidr)
+  if (typeof range === 'string') throw new Error(range)
+  const value = range.first + (random % (range.last - range.first + 1n))
+  const bytes = [...Buffer.from(value.toString(16).padStart(range.family === 4 ? 8 : 32, '0'), 'hex')]
+  return { cidr, bytes }
+})
+
+test('every address of every refused range is refused, in every spelling that is an address', () => {
+  fc.assert(
+    fc.property(inRange, ({ cidr, bytes }) => {
+      const address = ipaddr.fromByteArray(bytes)
+      const spellings =
+        address instanceof ipaddr.IPv6
+          ? [address.toString(), address.toNormalizedString(), address.toRFC5952String().toUpperCase(), address.toFixedLengthString()]
+          : [address.toString(), `::ffff:${address.toString()}`, `::${address.toString()}`, `64:ff9b::${address.toString()}`]
+      for (const text of spellings) assert.notEqual(classifyAddress(text), undefined, `${text} of ${cidr}`)
+    }),
+    { numRuns: 3_000 },
+  )
+})
+
+test('an IPv4 spelling that is a number to some readers never becomes a host', () => {
+  fc.assert(
+    fc.property(fc.tuple(fc.nat(255), fc.nat(255), fc.nat(255), fc.nat(255)), ([a, b, c, d]) => {
+      const value = a * 2 ** 24 + b * 2 ** 16 + c * 2 ** 8 + d
+      const octal = (part: number): string => `0${part.toString(8)}`
+      const hex = (part: number): string => `0x${part.toString(16)}`
+      for (const text of [
+        String(value),
+        hex(value),
+        octal(value),
+        [a, b, c * 256 + d].join('.'),
+        [a, value % 2 ** 24].join('.'),
+        [a, b, c, d].map(hex).join('.'),
+        [a, b, c, d].map((part) => octal(part)).join('.'),
+      ]) {
+        // Octal zeros are plain zeros in none of the readers' favour: "00" is refused as well.
+        assert.equal(isHostname(parseHostname(text)), false, text)
+      }
+    }),
+  )
+})
+
+test('special names are refused with any label before them', () => {
+  fc.assert(
+    fc.property(fc.constantFrom(...SPECIAL_NAMES), fc.constantFrom('', 'x.', 'a.b.', '127-0-0-1.'), (name, prefix) => {
+      const { warnings } = problemsOf({ rules: [{ id: 'r', host: `${prefix}${name}` }] })
+      assert.match(warnings.join(), /are refused unless the rule lists addresses/)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+const nasty = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.string(),
+  fc
+    .array(
+      fc.constantFrom(
+        'version: 1',
+        '\n',
+        '  ',
+        '- ',
+        '[',
+        ']',
+        '{',
+        '}',
+        ': ',
+        '*',
+        '&a',
+        '!!x',
+        '<<',
+        '---',
+        '|',
+        '>',
+        '"',
+        "'",
+        '#',
+        '?',
+        '%',
+        'rules',
+        'network',
+        ',',
+        '\t',
+        '..',
+        '/',
+      ),
+    )
+    .map((parts) => parts.join('')),
+)
+
+test('no text makes a parser throw: each gives a value or a reason', () => {
+  fc.assert(
+    fc.property(nasty, (text) => {
+      for (const parse of [parseHostPattern, parsePathPattern, parseAddressRange, parseSource]) parse(text)
+      for (const error of readDocument('f', text).errors) assert.ok(error.message.length > 0)
+    }),
+    { numRuns: 3_000 },
+  )
+})
+
+test('no content of a policy file makes the check throw, and what is refused has a place', () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        nasty,
+        fc.json(),
+        fc.object().map((value) => JSON.stringify({ version: 1, network: value, credentials: [value], secrets: [value] })),
+      ),
+      (text) => {
+        using files = writeFiles({ 'p.yaml': text })
+        const { errors } = checkPolicy([files.at('p.yaml')], { policyDirs: [files.dir] })
+        for (const error of errors) assert.equal(error.file, files.at('p.yaml'))
+      },
+    ),
+    { numRuns: 300 },
+  )
+})

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { policyCommand } from '../../../src/cli/policy.ts'
+import type { Io } from '../../../src/cli/command.ts'
+import { SallyportError } from '../../../src/kernel/errors.ts'
+import { explainRequest } from '../../../src/policy/policy.ts'
+import { policyOf, policyText, writeFiles, type Parts } from '../../support/policy.ts'
+
+const parts: Parts = {
+  rules: [
+    { id: 'api', host: 'api.example.com', methods: ['GET'], paths: ['/v1/**'], upgrade: 'https' },
+    { id: 'plain', host: 'plain.example.com' },
+    { id: 'pin', host: 'pin.example.com', tls: 'passthrough' },
+    { id: 'pin-plain', host: '*.example.com', ports: [80], methods: ['GET'] },
+    { id: 'local', host: 'db.internal' },
+  ],
+  credentials: [{ id: 'c', secret: 'TOKEN', inject: { domains: ['*.example.com'], header: 'Authorization', prefix: 'Bearer ' } }],
+  secrets: [{ name: 'TOKEN', source: 'exec:print-token --account private' }],
+}
+
+test('an explanation names decision, rule, place and credential, and says why near rules do not match', () => {
+  const policy = policyOf(parts)
+  const allowed = explainRequest(policy, 'http://api.example.com/v1/x?q=1', 'GET')
+  assert.equal(allowed.decision, 'allow')
+  assert.equal(allowed.rule?.id, 'api')
+  assert.match(allowed.rule?.at ?? '', /policy\.yaml:2$/)
+  assert.deepEqual([allowed.credential?.id, allowed.credential?.secret], ['c', 'TOKEN'])
+  assert.match(allowed.notes.join(), /leaves as https on port 443/)
+  const denied = explainRequest(policy, 'https://api.example.com/v2', 'GET')
+  assert.equal(denied.code, 'denied_by_rule')
+  assert.deepEqual(
+    denied.candidates.map((candidate) => `${candidate.id}: ${candidate.why}`),
+    ['api: path "/v2" matches none of /v1/**', 'pin-plain: port 443 is not among 80'],
+  )
+})
+
+test('an explanation says why a bound credential is not written', () => {
+  const policy = policyOf(parts)
+  const notes = (url: string): string => {
+    const { credential, notes: found } = explainRequest(policy, url, 'GET')
+    assert.equal(credential, undefined)
+    return found.join()
+  }
+  assert.match(notes('http://plain.example.com/'), /credential "c" is not written over plain http/)
+  assert.match(notes('https://pin.example.com/'), /rule "pin" passes TLS through/)
+})
+
+test('a special-use name is explained as refused though a rule names it', () => {
+  assert.equal(explainRequest(policyOf(parts), 'https://db.internal/', 'GET').code, 'name_refused')
+})
+
+for (const url of [
+  'api.example.com',
+  'ftp://api.example.com/',
+  'https://API.example.com:99999/',
+  'https://a_b@api.example.com/',
+  'https://127.1/',
+  'https:///x',
+]) {
+  test(`explain refuses ${url}, which no request could name`, () => {
+    assert.throws(
+      () => explainRequest(policyOf(parts), url, 'GET'),
+      (error: unknown) => error instanceof SallyportError && error.code === 'usage',
+    )
+  })
+}
+
+async function run(argv: readonly string[], env: Io['env'] = {}): Promise<{ exit: number; out: string }> {
+  let out = ''
+  const exit = await policyCommand.run(argv, {
+    out: (text) => (out += text),
+    err: () => undefined,
+    env: { SALLYPORT_HOME: '/nonexistent', ...env },
+  })
+  return { exit, out }
+}
+
+test('policy check exits 0 with warnings only, 2 with errors, and prints both with file and line', async () => {
+  using files = writeFiles({ 'good.yaml': policyText(parts), 'bad.yaml': 'version: 1\nnetwrk: {}\n' })
+  const good = await run(['check', files.at('good.yaml')])
+  assert.equal(good.exit, 0)
+  assert.match(good.out, /^warning .*good\.yaml:\d+: /m)
+  assert.match(good.out, /0 errors, \d+ warnings?\n$/)
+  const bad = await run(['check', files.at('bad.yaml')])
+  assert.equal(bad.exit, 2)
+  assert.match(bad.out, /^error {2}.*bad\.yaml:2: unknown key "netwrk": did you mean "network"\?\n/)
+  const json = await run(['check', files.at('bad.yaml'), '--json'])
+  assert.equal(json.exit, 2)
+  assert.deepEqual(JSON.parse(json.out), {
+    ok: false,
+    code: 'policy_invalid',
+    errors: [{ file: files.at('bad.yaml'), line: 2, column: 1, message: 'unknown key "netwrk": did you mean "network"?' }],
+    warnings: [],
+  })
+  assert.equal((JSON.parse((await run(['check', files.at('none.yaml'), '--json'])).out) as { code: string }).code, 'policy_not_found')
+})
+
+test('policy explain exits 0 whether allowed or denied, reads SALLYPORT_POLICY, and prints one JSON document with --json', async () => {
+  using files = writeFiles({ 'p.yaml': policyText(parts) })
+  const env = { SALLYPORT_POLICY: files.at('p.yaml') }
+  const denied = await run(['explain', 'https://api.example.com/v1/x', '--method', 'POST'], env)
+  assert.equal(denied.exit, 0)
+  assert.match(denied.out, /^deny {2}POST https:\/\/api\.example\.com\/v1\/x\n {2}why +no rule for/)
+  const allowed = await run(['explain', 'https://api.example.com/v1/x', '--policy', files.at('p.yaml'), '--json'])
+  assert.equal((JSON.parse(allowed.out) as { decision: string }).decision, 'allow')
+})
+
+test('policy show prints every part with its place, and no argument of a secret command', async () => {
+  using files = writeFiles({ 'p.yaml': policyText(parts) })
+  const { exit, out } = await run(['show', '--policy', files.at('p.yaml')])
+  assert.equal(exit, 0)
+  assert.match(out, /allow {2}api {2}api\.example\.com:80,443 {2}GET {2}\/v1\/\*\* {2}upgrade https {2}\(.*p\.yaml:2\)/)
+  assert.match(out, /TOKEN {2}exec:print-token …/)
+  assert.equal(out.includes('private'), false)
+  const json = JSON.parse((await run(['show', '--policy', files.at('p.yaml'), '--json'])).out) as { rules: unknown[]; digest: string }
+  assert.equal(json.rules.length, 5)
+  assert.equal(json.digest.length, 64)
+})
+
+for (const argv of [
+  [],
+  ['nope'],
+  ['check'],
+  ['explain'],
+  ['explain', 'https://a.example.com/'],
+  ['show', 'x'],
+  ['check', '--wrong', 'x'],
+]) {
+  test(`policy ${argv.join(' ')} is a usage error`, async () => {
+    await assert.rejects(run(argv), (error: unknown) => error instanceof SallyportError && error.exit === 2)
+  })
+}
