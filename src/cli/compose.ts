@@ -12,16 +12,18 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { availableParallelism, networkInterfaces } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
-import { chooseJail, jailOfSubnet, subnetsOverlap, type Jail } from '../controller/sessions/jail.ts'
 import { readEnvFile, writeEnvFile } from '../controller/sessions/env-file.ts'
+import type { Jail } from '../controller/sessions/jail.ts'
+import { reserveJail, type EngineNetwork } from '../controller/sessions/subnets.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { homeOf, packageRoot, parseFlags, type Command, type Io } from './command.ts'
 
 /** For an operator who is root: the containers' processes are nobody on the host. */
 const UNPRIVILEGED_UID = 10_001
 const AGENT_CPUS_MAX = 2
+const DEMO_PROFILE = 'demo'
 const POLICY_MOUNT = '/etc/sallyport/policy'
 
 export const composeCommand: Command = {
@@ -75,12 +77,12 @@ type Project = {
 }
 
 function planProject(envFile: string, asked: Asked, environment: Io['env']): Project {
-  const present = readEnvFile(envFile)
-  const workspace = realFolder(asked.workspace ?? present.get('SALLYPORT_WORKSPACE') ?? process.cwd(), 'workspace')
-  const name =
-    present.get('SALLYPORT_WORKSPACE') === workspace
-      ? (present.get('COMPOSE_PROJECT_NAME') ?? projectName(workspace))
-      : projectName(workspace)
+  const file = readEnvFile(envFile)
+  const workspace = realFolder(asked.workspace ?? file.get('SALLYPORT_WORKSPACE') ?? process.cwd(), 'workspace')
+  // A file that served another workspace passes nothing on: its secrets and its policy were that one's.
+  const present = file.get('SALLYPORT_WORKSPACE') === workspace ? file : new Map<string, string>()
+  const demo = asked.demo || (asked.policy.length === 0 && present.get('COMPOSE_PROFILES') === DEMO_PROFILE)
+  const name = present.get('COMPOSE_PROJECT_NAME') ?? projectName(workspace)
   const home = join(resolve(homeOf(environment)), 'compose')
   const stateDir = join(home, name)
   const secretsDir = present.get('SALLYPORT_SECRETS_DIR') ?? join(stateDir, 'secrets')
@@ -89,13 +91,17 @@ function planProject(envFile: string, asked: Asked, environment: Io['env']): Pro
   for (const [what, place] of [
     ['the .env', envFile],
     ['compose.yaml', packageRoot],
+    ["Sallyport's state", stateDir],
     ['the folder of secrets', secretsDir],
     ['the policy', policies.dir],
+    ["the engine's socket", '/var/run/docker.sock'],
   ] as const) {
     refuseInside(workspace, what, place)
   }
   const owner = ownerOf(workspace)
-  const jail = jailFor(name, present, takenSubnets(home, name))
+  // Before the subnet: a reservation whose project has no state counts as abandoned.
+  mkdirSync(stateDir, { recursive: true, mode: 0o700 })
+  const jail = reserveJail(home, name, present.get('SALLYPORT_SUBNET'), engineNetworks())
   const env = new Map([
     ['COMPOSE_PROJECT_NAME', name],
     ['SALLYPORT_WORKSPACE', workspace],
@@ -108,17 +114,18 @@ function planProject(envFile: string, asked: Asked, environment: Io['env']): Pro
     ['SALLYPORT_STATE_DIR', stateDir],
     ['SALLYPORT_SECRETS_DIR', secretsDir],
     ['SALLYPORT_POLICY_DIR', policies.dir],
-    ['SALLYPORT_POLICY', policies.files.map((file) => `${POLICY_MOUNT}/${file}`).join(':')],
+    ['SALLYPORT_POLICY', policies.files.map((policy) => `${POLICY_MOUNT}/${policy}`).join(':')],
     ['SALLYPORT_AGENT_CPUS', present.get('SALLYPORT_AGENT_CPUS') ?? String(Math.min(AGENT_CPUS_MAX, engineCpus()))],
   ])
   const extraCa = environment['SALLYPORT_EXTRA_CA']
   if (extraCa !== undefined && extraCa !== '') env.set('SALLYPORT_EXTRA_CA', realpathSync(extraCa))
-  if (asked.demo) {
-    env.set('COMPOSE_PROFILES', 'demo')
-    env.set('SALLYPORT_UPSTREAM_CA', '/etc/sallyport/demo-ca/ca.crt')
+  // Without the demo its authority must not stay among those that upstreams may be certified by.
+  if (demo || file.get('COMPOSE_PROFILES') === DEMO_PROFILE) {
+    env.set('COMPOSE_PROFILES', demo ? DEMO_PROFILE : '')
+    env.set('SALLYPORT_UPSTREAM_CA', demo ? '/etc/sallyport/demo-ca/ca.crt' : '')
     env.set('SALLYPORT_DEMO_TOKEN_SHA256', '')
   }
-  return { name, workspace, stateDir, secretsDir, jail, owner, demo: asked.demo, env }
+  return { name, workspace, stateDir, secretsDir, jail, owner, demo, env }
 }
 
 function projectName(workspace: string): string {
@@ -182,22 +189,7 @@ function ownerOf(workspace: string): Owner {
   return folder.uid === 0 ? { uid: UNPRIVILEGED_UID, gid: UNPRIVILEGED_UID } : { uid: folder.uid, gid: folder.gid }
 }
 
-function jailFor(name: string, present: ReadonlyMap<string, string>, taken: readonly string[]): Jail {
-  const before = present.get('COMPOSE_PROJECT_NAME') === name ? jailOfSubnet(present.get('SALLYPORT_SUBNET') ?? '') : undefined
-  if (before !== undefined && !taken.some((subnet) => subnetsOverlap(subnet, before.subnet))) return before
-  return chooseJail(name, taken)
-}
-
-/** Subnets of the engine's other networks, of this machine's interfaces and routes, and of projects that are not up. */
-function takenSubnets(home: string, name: string): string[] {
-  const engine = engineNetworks().filter((network) => network.project !== name)
-  const own = new Set(engineNetworks().flatMap((network) => (network.project === name ? network.subnets : [])))
-  // A running jail of this project appears among the routes of the host where the engine gives its bridge an address.
-  const host = [...interfaceSubnets(), ...routeSubnets()].filter((subnet) => !own.has(subnet))
-  return [...engine.flatMap((network) => network.subnets), ...host, ...plannedSubnets(home, name)]
-}
-
-function engineNetworks(): { project: string; subnets: string[] }[] {
+function engineNetworks(): EngineNetwork[] {
   const ids = docker(['network', 'ls', '--quiet', '--no-trunc']).split('\n').filter(Boolean)
   if (ids.length === 0) return []
   const format = '{{index .Labels "com.docker.compose.project"}}|{{range .IPAM.Config}}{{.Subnet}} {{end}}'
@@ -232,40 +224,9 @@ function docker(args: readonly string[]): string {
   }
 }
 
-function interfaceSubnets(): string[] {
-  return Object.values(networkInterfaces()).flatMap((list = []) => list.flatMap(({ cidr }) => cidr ?? []))
-}
-
-/** Routes of a VPN have no interface address of their own. Linux only; elsewhere the engine runs in a machine of its own. */
-function routeSubnets(): string[] {
-  const file = '/proc/net/route'
-  if (!existsSync(file)) return []
-  return readFileSync(file, 'utf8')
-    .trim()
-    .split('\n')
-    .slice(1)
-    .flatMap((line) => {
-      const [, destination = '', , , , , , mask = ''] = line.split('\t')
-      const bits = Buffer.from(mask, 'hex').reduce((sum, byte) => sum + byte.toString(2).replaceAll('0', '').length, 0)
-      // Little-endian. The default route takes everything and means nothing here.
-      return bits === 0 ? [] : [`${Buffer.from(destination, 'hex').toReversed().join('.')}/${bits}`]
-    })
-}
-
-/** What other projects were given: one that is down now wants its subnet back later. */
-function plannedSubnets(home: string, name: string): string[] {
-  if (!existsSync(home)) return []
-  return readdirSync(home).flatMap((other) => {
-    const file = join(home, other, 'subnet')
-    return other !== name && existsSync(file) ? [readFileSync(file, 'utf8').trim()] : []
-  })
-}
-
 function writeState(project: Project): void {
-  const { stateDir, secretsDir, owner, jail, demo, env } = project
-  mkdirSync(stateDir, { recursive: true, mode: 0o700 })
+  const { stateDir, secretsDir, owner, demo, env } = project
   mkdirSync(secretsDir, { recursive: true, mode: 0o700 })
-  writeFileSync(join(stateDir, 'subnet'), `${jail.subnet}\n`)
   writeFileSync(join(stateDir, 'passwd'), passwd(owner), { mode: 0o644 })
   writeFileSync(join(stateDir, 'group'), group(owner), { mode: 0o644 })
   if (demo) {

@@ -21,7 +21,7 @@ const METADATA_ROWS = rowsOf(METADATA.map(([cidr, note]) => ({ name: 'metadata' 
 const GLOBAL = mustParse(GLOBAL_UNICAST)
 
 /** What is known of an address: its class, or `undefined` for one that is public. */
-export type Classification = { readonly name: AddressClass; readonly note: string }
+type Classification = { readonly name: AddressClass; readonly note: string }
 
 /** The class of an address, from the table alone. An address inside another (NAT64, 6to4 …) counts as the outer form. */
 export function classifyAddress(text: string): Classification | undefined {

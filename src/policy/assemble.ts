@@ -5,7 +5,7 @@ import { Credential, Rule, SecretEntry, type CredentialEntry, type RuleEntry, ty
 import { parseSource } from './sources.ts'
 
 /** Rules without `ports` are about these. */
-export const DEFAULT_PORTS: readonly number[] = [80, 443]
+const DEFAULT_PORTS: readonly number[] = [80, 443]
 
 /**
  * Puts the layers together: lists add up, scalars of the later layer win, the same id twice is an error. Parts that are
@@ -157,23 +157,15 @@ function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnostic[] {
   return found
 }
 
+/** Which uses a secret's `resources` may name is the schema's to say: there is only `inject` so far. */
 function secretProblems(
   credential: EffectiveCredential,
   secrets: readonly EffectiveSecret[],
   declared: ReadonlySet<unknown>,
 ): Diagnostic[] {
-  const say = (message: string): Diagnostic => ({ ...credential.from, message: `credential "${credential.id}": ${message}` })
-  const secret = secrets.find((entry) => entry.name === credential.secret)
-  if (secret === undefined && declared.has(credential.secret)) return []
-  if (secret === undefined) {
-    const near = nearest(
-      credential.secret,
-      secrets.map((entry) => entry.name),
-    )
-    return [say(`secret "${credential.secret}" is not declared under secrets${near === undefined ? '' : `: did you mean "${near}"?`}`)]
-  }
-  if (secret.resources !== undefined && !secret.resources.includes('inject')) {
-    return [say(`secret "${secret.name}" may not be written into requests: add "inject" to its resources at ${formatPlace(secret.from)}`)]
-  }
-  return []
+  const names = secrets.map((entry) => entry.name)
+  if (names.includes(credential.secret) || declared.has(credential.secret)) return []
+  const near = nearest(credential.secret, names)
+  const message = `credential "${credential.id}": secret "${credential.secret}" is not declared under secrets`
+  return [{ ...credential.from, message: near === undefined ? message : `${message}: did you mean "${near}"?` }]
 }

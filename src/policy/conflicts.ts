@@ -1,5 +1,5 @@
-import { isHostname, parseHostname } from '../kernel/hostname.ts'
-import { specialName } from './addresses.ts'
+import { isAddress, isHostname, parseHostname } from '../kernel/hostname.ts'
+import { classifyAddress, specialName } from './addresses.ts'
 import { formatPlace } from './assemble.ts'
 import { partsTie, type CredentialPart } from './credentials.ts'
 import { coversHost, hostsOverlap, parseHostPattern } from './hosts.ts'
@@ -143,6 +143,9 @@ function lintRule({ rule, host }: ParsedRule, { warnings }: Findings): void {
   const special = isHostname(name) ? specialName(name) : undefined
   if (special !== undefined && rule.addresses.length === 0)
     say(`names under "${special}" are refused unless the rule lists addresses that they may lead to`)
+  const address = host.kind === 'exact' && isAddress(host.host) ? classifyAddress(host.host) : undefined
+  if (address !== undefined && rule.addresses.length === 0)
+    say(`${rule.host} is refused (${address.name}) unless the rule lists it in addresses`)
   const suffix = host.kind === 'below' ? suffixBelow(host.parent) : undefined
   if (suffix !== undefined) say(`host "${rule.host}" covers names under "${suffix}", where anybody can have one`)
 }

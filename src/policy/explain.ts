@@ -77,7 +77,7 @@ function explainCredential(
   if (facts.scheme === 'http' && !rule.upgrade && !rule.plaintext) {
     return { notes: [...notes, `credential "${credential.id}" is not written over plain http: add upgrade: https to rule "${rule.id}"`] }
   }
-  if (facts.scheme === 'https' && policy.decideTunnel(facts.host, facts.port).action === 'allow' && isBlind(policy, facts)) {
+  if (facts.scheme === 'https' && isBlind(policy, facts)) {
     return { notes: [...notes, `credential "${credential.id}" is not written: rule "${rule.id}" passes TLS through`] }
   }
   const from = policy.effective.credentials.find((entry) => entry.id === credential.id)?.from

@@ -12,7 +12,7 @@ export type PathPattern = {
 }
 
 /** `any`: `**`, any number of segments. `glob`: the literal pieces between the stars of one segment. */
-export type SegmentPattern =
+type SegmentPattern =
   | { readonly kind: 'literal'; readonly text: string }
   | { readonly kind: 'glob'; readonly pieces: readonly string[] }
   | { readonly kind: 'one' }

@@ -13,17 +13,13 @@ export type {
   CredentialBinding,
   Decision,
   Diagnostic,
-  EffectiveCredential,
   EffectivePolicy,
   EffectiveRule,
-  EffectiveSecret,
   Facts,
-  Place,
   Policy,
-  SecretDeclaration,
   SecretSource,
 } from './model.ts'
-export { classifyAddress, type AddressRange } from './addresses.ts'
+export { classifyAddress } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { explainRequest, type Explanation } from './explain.ts'
 export { policyJsonSchema } from './schema.ts'

@@ -1,5 +1,6 @@
 import type { Refusal } from '../kernel/errors.ts'
 import type { Hostname } from '../kernel/hostname.ts'
+import { shown } from '../kernel/shown.ts'
 import { parseAddressRange } from './addresses.ts'
 import { createHostIndex, hostSpecificity, parseHostPattern, type HostPattern } from './hosts.ts'
 import type { AllowedRule, Decision, EffectiveRule, Facts } from './model.ts'
@@ -238,10 +239,4 @@ function notCanonical(host: Hostname, path: string, problem: string): Refusal {
     message: `rules look at paths of ${host}, and "${shown(path)}" could be read in two ways: ${problem}`,
     ...(right !== undefined && { hint: `write "${shown(right)}"` }),
   }
-}
-
-/** Agent-made text in a message: bounded, and no control characters. */
-function shown(text: string): string {
-  const clean = text.replace(/[^\x20-\x7e]/g, '?')
-  return clean.length > 120 ? `${clean.slice(0, 120)}…` : clean
 }

@@ -39,7 +39,7 @@ function parseFile(text: string, path: string): SecretSource | string {
 }
 
 /** Splits a command at spaces; '…' and "…" keep them. A string is why it is refused. */
-export function splitCommand(text: string): readonly string[] | string {
+function splitCommand(text: string): readonly string[] | string {
   const argv: string[] = []
   let word: string | undefined
   let quote: string | undefined

@@ -18,9 +18,10 @@ export function writeFiles(
 
 export type Parts = { readonly rules?: readonly object[]; readonly credentials?: readonly object[]; readonly secrets?: readonly object[] }
 
+const lines = (items: readonly object[]): string => items.map((item) => JSON.stringify(item)).join(',\n')
+
 /** A policy file as text: JSON is YAML as well. Each rule stands on a line of its own, the first on line 2. */
 export function policyText({ rules = [], credentials = [], secrets = [] }: Parts): string {
-  const lines = (items: readonly object[]): string => items.map((item) => JSON.stringify(item)).join(',\n')
   return `{version: 1, network: {rules: [\n${lines(rules)}]},\ncredentials: [\n${lines(credentials)}],\nsecrets: [\n${lines(secrets)}]}\n`
 }
 

@@ -1,5 +1,6 @@
 import { formatAuthority, isHostname, parseHostname, splitAuthority, type Hostname } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { shown } from '../../kernel/shown.ts'
 import type { Refusal } from '../../kernel/errors.ts'
 import type { Facts } from '../../policy/policy.ts'
 import { valuesOf, type RawHeaders } from './headers.ts'
@@ -136,10 +137,4 @@ function misdirected(what: string, tunnel: Tunnel): Refusal {
     message: `${what} in a tunnel to ${formatAuthority(tunnel.host, tunnel.port)}`,
     hint: 'open a connection of its own for each host',
   }
-}
-
-/** Agent-made text in a message or header: bounded, and visible ASCII only. */
-export function shown(text: string): string {
-  const clean = text.replace(/[^\x20-\x7e]/g, '?')
-  return clean.length > 120 ? `${clean.slice(0, 120)}...` : clean
 }

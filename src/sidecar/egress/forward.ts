@@ -97,8 +97,11 @@ class Relay implements Dispatcher.DispatchHandler {
     const headers = forwardedResponseHeaders(Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : [])
     // Throws on bytes that no header may have; undici then ends the exchange with an error.
     this.#response.writeHead(status, reason ?? '', headers)
-    // Server-sent events: the head is due at once, not with the first byte of the body.
-    this.#response.flushHeaders()
+    // Server-sent events: the head is due at once, not with the first byte of the body. Where both came in one read, one write
+    // takes both.
+    process.nextTick(() => {
+      if (this.#bytesDown === 0 && !this.#isOver) this.#response.flushHeaders()
+    })
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {

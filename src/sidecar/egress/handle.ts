@@ -60,13 +60,8 @@ function decide(policy: Policy, facts: Facts): Allowed | Denied {
   const decision = policy.decide(facts)
   if (decision.action === 'deny') return decision
   const { rule } = decision
-  let target: Target = facts
-  if (facts.scheme === 'http' && rule.upgrade) {
-    target = { scheme: 'https', port: facts.port === DEFAULT_PORT.http ? DEFAULT_PORT.https : facts.port }
-    // What leaves is what must be allowed: a rule that denies the host on 443 holds for upgraded requests too.
-    const upgraded = policy.decide({ ...facts, ...target })
-    if (upgraded.action === 'deny') return upgraded
-  }
+  const isUpgraded = facts.scheme === 'http' && rule.upgrade
+  const target: Target = isUpgraded ? { scheme: 'https', port: facts.port === DEFAULT_PORT.http ? DEFAULT_PORT.https : facts.port } : facts
   const bound = policy.credentialFor({ ...facts, ...target })
   const reason = bound && withheld(facts, rule, target)
   return { action: 'allow', rule, target, credential: reason === undefined ? bound : undefined, note: reason }

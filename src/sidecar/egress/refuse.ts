@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
 import { ERRORS, SallyportError, type Refusal, type RefusalCode } from '../../kernel/errors.ts'
-import { shown } from './facts.ts'
+import { shown } from '../../kernel/shown.ts'
 
 /** Who was refused what, as far as it is known. */
 export type RefusedRequest = { readonly requestId: string; readonly host?: string | undefined; readonly port?: number | undefined }

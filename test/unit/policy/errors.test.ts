@@ -262,6 +262,7 @@ test('what is allowed but unwise is warned about, and loads', () => {
       { id: 'd', host: 'd.example.com', action: 'ask' },
       { id: 'e', host: 'db.internal' },
       { id: 'f', host: '*.amazonaws.com' },
+      { id: 'i', host: '10.0.0.5' },
       { id: 'g', host: 'g.example.com' },
       { id: 'h', host: 'g.example.com', tls: 'passthrough' },
     ],
@@ -282,11 +283,12 @@ test('what is allowed but unwise is warned about, and loads', () => {
     /yaml:5: rule "d": action: ask is refused/,
     /yaml:6: rule "e": names under "internal" are refused/,
     /yaml:7: rule "f": host "\*\.amazonaws\.com" covers names under "/,
-    /yaml:9: rule "h": tls: passthrough never takes effect, as rule "g" \(policy\.yaml:8\)/,
+    /yaml:8: rule "i": 10\.0\.0\.5 is refused \(private\) unless/,
+    /yaml:10: rule "h": tls: passthrough never takes effect, as rule "g" \(policy\.yaml:9\)/,
     /credential "x": it goes on requests of any method: rule "a"/,
     /credential "y": no rule allows nowhere\.example\.com/,
     /secret "U" is used by no credential/,
   ])
     assert.match(warnings, expected)
-  assert.equal(policyOf(parts).warnings.length, 10)
+  assert.equal(policyOf(parts).warnings.length, 11)
 })
