@@ -1,2 +1,2 @@
-export { openSecrets, type SecretDeclaration, type Secrets } from './secrets.ts'
-export { writeCredential, type CredentialPlace } from './place.ts'
+export { openSecrets, type Secrets } from './secrets.ts'
+export { writeCredential } from './place.ts'

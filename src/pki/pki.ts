@@ -5,7 +5,7 @@ import type { Authority } from './authority.ts'
 import { replaceFile } from './files.ts'
 import { javaTruststore } from './truststore.ts'
 
-export { createAuthority, type Authority, type Leaf } from './authority.ts'
+export { createAuthority, type Authority } from './authority.ts'
 export { openAuthority } from './keep.ts'
 export { javaTruststore } from './truststore.ts'
 

@@ -69,7 +69,7 @@ export async function openSession(): Promise<Session> {
       if (!address) throw new Error(`${service} is not on ${network}`)
       return address
     },
-    upstreamSaw: async () => requestsOf((await project.compose(['logs', '--no-log-prefix', '--no-color', 'upstream'])).stdout),
+    upstreamSaw: async () => requestsOf((await capture('docker', ['logs', (await inspect('upstream')).Id])).stdout),
     [Symbol.asyncDispose]: async () => {
       await environment.down({ removeVolumes: true, timeout: 0 })
       await rm(folder, { recursive: true, force: true })
