@@ -139,10 +139,12 @@ function mirrors(): { main: string; security: string } {
     .map((file) => readFileSync(file, 'utf8'))
     .join('\n')
   const found = [...text.matchAll(/https?:\/\/[^\s\]]+/g)].map(([url]) => url.replace(/\/$/, ''))
-  return {
-    main: found.find((url) => url.endsWith('/debian')) ?? 'http://deb.debian.org/debian',
-    security: found.find((url) => url.endsWith('/debian-security')) ?? 'http://deb.debian.org/debian-security',
-  }
+  const main = found.find((url) => url.endsWith('/debian'))
+  if (main === undefined)
+    throw new SetupError('no Debian mirror is in /etc/apt', [
+      'add one to /etc/apt/sources.list: a line like "deb MIRROR/debian bookworm main"',
+    ])
+  return { main, security: found.find((url) => url.endsWith('/debian-security')) ?? `${main}-security` }
 }
 
 /** Lays Node and npm out as the official image has them. */

@@ -35,7 +35,12 @@ function test(paths: readonly string[]): Promise<number> {
     // Containers are removed by the tests that made them; a reaper would be one more image to have.
     TESTCONTAINERS_RYUK_DISABLED: 'true',
   }
-  const options = ['--test', '--test-reporter=spec', `--test-concurrency=${Math.max(2, availableParallelism() - 1)}`]
+  const options = [
+    '--test',
+    '--test-reporter=spec',
+    '--test-timeout=300000',
+    `--test-concurrency=${Math.max(2, availableParallelism() - 1)}`,
+  ]
   const child = spawn(process.execPath, [...options, ...paths], { cwd: ROOT, env, stdio: 'inherit' })
   return new Promise((resolve, reject) => {
     child.on('error', reject)

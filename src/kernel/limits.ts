@@ -47,8 +47,8 @@ export const LIMITS = {
   leafLifeMs: 24 * 3_600_000,
   /** A certificate's notBefore lies so far back, for clocks that are behind. */
   clockSkewMs: 3_600_000,
-  /** The life of a session's certificate authority. */
-  caLifeMs: 30 * 24 * 3_600_000,
+  /** The life of a session's certificate authority. A kept one (`--ca-persist`) serves a workspace for that long. */
+  caLifeMs: 365 * 24 * 3_600_000,
   /** One text in an audit line (a path): a longer one is cut with a mark before it is hashed. */
   auditPathCharsMax: 1_024,
   /** One audit line as it is read back: a longer one is not ours, and is never held whole. */

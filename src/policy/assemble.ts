@@ -91,7 +91,7 @@ function toRule(entry: RuleEntry, from: Place): EffectiveRule {
     protocol: 'http',
     ...(entry.methods && { methods: entry.methods }),
     ...(entry.paths && { paths: entry.paths }),
-    action: entry.action ?? 'allow',
+    action: entry.action,
     tls: entry.tls ?? 'intercept',
     ...(entry.upgrade && { upgrade: entry.upgrade }),
     plaintext: entry.plaintext ?? 'refuse',

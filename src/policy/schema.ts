@@ -70,7 +70,7 @@ export const Rule = z.strictObject({
   protocol: z.literal('http').optional(),
   methods: Methods.optional(),
   paths: Paths.optional(),
-  action: z.enum(['allow', 'ask', 'deny']).optional().describe('Default: allow. The strictest matching rule wins.'),
+  action: z.enum(['allow', 'ask', 'deny']).describe('The strictest matching rule wins.'),
   tls: z.enum(['intercept', 'passthrough']).optional().describe('Default: intercept. Passthrough carries no credentials.'),
   upgrade: z.literal('https').optional().describe('Plain http leaves as https.'),
   plaintext: z.enum(['accept', 'refuse']).optional().describe('Whether credentials may go over plain http. Default: refuse.'),

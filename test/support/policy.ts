@@ -20,9 +20,9 @@ export type Parts = { readonly rules?: readonly object[]; readonly credentials?:
 
 const lines = (items: readonly object[]): string => items.map((item) => JSON.stringify(item)).join(',\n')
 
-/** A policy file as text: JSON is YAML as well. Each rule stands on a line of its own, the first on line 2. */
+/** A policy file as text: JSON is YAML as well. Each rule stands on a line of its own, the first on line 2, and allows unless it says otherwise. */
 export function policyText({ rules = [], credentials = [], secrets = [] }: Parts): string {
-  return `{version: 1, network: {rules: [\n${lines(rules)}]},\ncredentials: [\n${lines(credentials)}],\nsecrets: [\n${lines(secrets)}]}\n`
+  return `{version: 1, network: {rules: [\n${lines(rules.map((rule) => ({ action: 'allow', ...rule })))}]},\ncredentials: [\n${lines(credentials)}],\nsecrets: [\n${lines(secrets)}]}\n`
 }
 
 export function policyOf(parts: Parts | string): Policy {
