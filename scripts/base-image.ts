@@ -139,12 +139,12 @@ function mirrors(): { main: string; security: string } {
     .map((file) => readFileSync(file, 'utf8'))
     .join('\n')
   const found = [...text.matchAll(/https?:\/\/[^\s\]]+/g)].map(([url]) => url.replace(/\/$/, ''))
-  const main = found.find((url) => url.endsWith('/debian'))
-  if (main === undefined)
+  const release = found.find((url) => url.endsWith('/debian'))
+  if (release === undefined)
     throw new SetupError('no Debian mirror is in /etc/apt', [
       'add one to /etc/apt/sources.list: a line like "deb MIRROR/debian bookworm main"',
     ])
-  return { main, security: found.find((url) => url.endsWith('/debian-security')) ?? `${main}-security` }
+  return { main: release, security: found.find((url) => url.endsWith('/debian-security')) ?? `${release}-security` }
 }
 
 /** Lays Node and npm out as the official image has them. */

@@ -15,6 +15,7 @@ import {
 import { availableParallelism } from 'node:os'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { readEnvFile, writeEnvFile } from '../controller/sessions/env-file.ts'
+import { GIT_ENVIRONMENT, guardGit } from '../controller/sessions/git-guard.ts'
 import type { Jail } from '../controller/sessions/jail.ts'
 import { reserveJail, type EngineNetwork } from '../controller/sessions/subnets.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
@@ -23,6 +24,8 @@ import { homeOf, packageRoot, parseFlags, type Command, type Io } from './comman
 /** For an operator who is root: the containers' processes are nobody on the host. */
 const UNPRIVILEGED_UID = 10_001
 const AGENT_CPUS_MAX = 2
+/** What compose.yaml cannot say for every workspace, beside the project's state. */
+const WORKSPACE_FILE = 'workspace.yaml'
 const DEMO_PROFILE = 'demo'
 const POLICY_MOUNT = '/etc/sallyport/policy'
 
@@ -104,6 +107,7 @@ function planProject(envFile: string, asked: Asked, environment: Io['env']): Pro
   const jail = reserveJail(home, name, present.get('SALLYPORT_SUBNET'), engineNetworks())
   const env = new Map([
     ['COMPOSE_PROJECT_NAME', name],
+    ['COMPOSE_FILE', [join(packageRoot, 'compose.yaml'), join(stateDir, WORKSPACE_FILE)].join(':')],
     ['SALLYPORT_WORKSPACE', workspace],
     ['SALLYPORT_SUBNET', jail.subnet],
     ['SALLYPORT_IP_RANGE', jail.ipRange],
@@ -225,8 +229,9 @@ function docker(args: readonly string[]): string {
 }
 
 function writeState(project: Project): void {
-  const { stateDir, secretsDir, owner, demo, env } = project
+  const { workspace, stateDir, secretsDir, owner, demo, env } = project
   mkdirSync(secretsDir, { recursive: true, mode: 0o700 })
+  writeFileSync(join(stateDir, WORKSPACE_FILE), workspaceFile(workspace))
   writeFileSync(join(stateDir, 'passwd'), passwd(owner), { mode: 0o644 })
   writeFileSync(join(stateDir, 'group'), group(owner), { mode: 0o644 })
   if (demo) {
@@ -236,6 +241,19 @@ function writeState(project: Project): void {
   }
   // A folder that the operator named is the operator's to set up.
   if (secretsDir === join(stateDir, 'secrets')) handOver(secretsDir, owner)
+}
+
+/** The mounts over the workspace's git metadata, as JSON, which is YAML too. compose reads a dollar sign as a variable. */
+function workspaceFile(workspace: string): string {
+  const volumes = guardGit(workspace).map(({ path, readOnly }) => ({
+    type: 'bind',
+    source: join(workspace, path),
+    target: `/workspace/${path}`,
+    read_only: readOnly,
+    bind: { create_host_path: false },
+  }))
+  const agent = volumes.length === 0 ? {} : { volumes, environment: GIT_ENVIRONMENT }
+  return `${JSON.stringify({ services: { agent } }, null, 2).replaceAll('$', '$$$$')}\n`
 }
 
 /** Only the sidecar's uid reads the secrets. The owner can be set by root only; anybody else is that uid already. */

@@ -78,7 +78,10 @@ function fromFile(name: string, path: string): Secret {
       cause,
     })
   try {
-    const { size } = statSync(path)
+    const stats = statSync(path)
+    // A FIFO would hold up the start for good, a device may never end.
+    if (!stats.isFile()) throw missing('is not a regular file')
+    const { size } = stats
     if (size > LIMITS.secretBytesMax) throw missing(`has ${size} bytes, ${LIMITS.secretBytesMax} at most are read`)
     return checked(name, readFileSync(path, 'utf8').replace(/\r?\n$/, ''))
   } catch (error) {

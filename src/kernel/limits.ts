@@ -24,6 +24,8 @@ export const LIMITS = {
   connectMs: 10_000,
   /** From the request's end to the head of the upstream's answer: 504 `upstream_timeout`. Model APIs think for minutes. */
   upstreamHeadMs: 600_000,
+  /** Interim answers (1xx) before the answer of an upstream: at the limit 502 `upstream_invalid`. Real ones send one or two. */
+  interimAnswersMax: 100,
   /** An upstream body that sends nothing for so long. Server-sent events may be quiet for minutes. */
   upstreamBodyIdleMs: 600_000,
   /** Sockets of one upstream pool (one judged address, one credential). More requests wait for a free one. */

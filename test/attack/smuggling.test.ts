@@ -122,10 +122,10 @@ test('I10 a GET with a body is framed the same for the upstream', async () => {
     ca,
     `GET /1 HTTP/1.1\r\n${host}Content-Length: 4\r\n\r\nbodyGET /2 HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
   )
-  assert.deepEqual(secure.requests.map((request) => [request.url, request.body.toString()]).toSorted(), [
-    ['/1', 'body'],
-    ['/2', ''],
-  ])
+  assert.deepEqual(
+    secure.requests.map((request) => `${request.url} ${request.body.toString()}`).toSorted((a, b) => a.localeCompare(b)),
+    ['/1 body', '/2 '],
+  )
 })
 
 test('I10 white space in the request line that the parser tolerates is not passed on', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import fc from 'fast-check'
@@ -14,7 +14,7 @@ async function realClientHello(servername: string | undefined): Promise<Buffer> 
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
   const client = connectTls({ socket, ...(servername !== undefined && { servername }) })
   client.on('error', () => {})
-  const [peer] = (await accepted) as [import('node:net').Socket]
+  const [peer] = (await accepted) as [Socket]
   const [bytes] = (await once(peer, 'data')) as [Buffer]
   peer.destroy()
   client.destroy()

@@ -42,14 +42,16 @@ export type ContainerInfo = {
 /** One home for all test processes: the subnets that they reserve are told apart there. */
 const HOME = join(STATE, 'test-home')
 
-/** Brings a session up. When it is disposed of, its containers, networks, volumes and folders are gone. */
-export async function openSession(): Promise<Session> {
+/** Brings a session up, with what `fill` puts into its workspace before. When it is disposed of, its containers, networks, volumes and folders are gone. */
+export async function openSession(fill: (workspace: string) => Promise<void> = async () => undefined): Promise<Session> {
   await mkdir(HOME, { recursive: true })
   const folder = await mkdtemp(join(STATE, 'test-'))
   const workspace = join(folder, 'workspace')
+  await mkdir(workspace)
+  await fill(workspace)
   const project = await prepareDemo({ envFile: join(folder, '.env'), workspace, home: HOME, baseImage: 'none:none' })
   const name = project.env.get('COMPOSE_PROJECT_NAME') ?? ''
-  const environment = await new DockerComposeEnvironment(ROOT, 'compose.yaml')
+  const environment = await new DockerComposeEnvironment(ROOT, (project.env.get('COMPOSE_FILE') ?? '').split(':'))
     .withEnvironmentFile(project.envFile)
     .withProjectName(name)
     .withClientOptions({ commandOptions: ['--no-build'] })

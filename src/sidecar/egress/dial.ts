@@ -12,7 +12,9 @@ export async function dialTcp(target: Target): Promise<Socket> {
   let failure: unknown
   for (const address of target.addresses) {
     try {
-      return await connected(connectTcp({ host: address, port: target.port, noDelay: true }), 'connect', LIMITS.connectMs)
+      // An upstream may end its side first and still read: a tunnel carries that, undici closes such sockets by itself.
+      const socket = connectTcp({ host: address, port: target.port, noDelay: true, allowHalfOpen: true })
+      return await connected(socket, 'connect', LIMITS.connectMs)
     } catch (error) {
       failure = error
     }

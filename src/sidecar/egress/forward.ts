@@ -40,13 +40,14 @@ function hasBody(request: IncomingMessage): boolean {
  */
 class Upload extends Readable {
   readonly #request: IncomingMessage
+  readonly #onData = (chunk: Buffer): void => {
+    if (!this.push(chunk)) this.#request.pause()
+  }
 
   constructor(request: IncomingMessage) {
     super()
     this.#request = request
-    request.on('data', (chunk: Buffer) => {
-      if (!this.push(chunk)) request.pause()
-    })
+    request.on('data', this.#onData)
     request.on('end', () => this.push(null))
     request.on('error', (error) => this.destroy(error))
     request.pause()
@@ -54,6 +55,13 @@ class Upload extends Readable {
 
   override _read(): void {
     this.#request.resume()
+  }
+
+  /** Nobody wants the rest: it is taken off the wire, or an agent that goes on sending would never come to the next request. */
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    this.#request.off('data', this.#onData)
+    this.#request.resume()
+    callback(error)
   }
 }
 
@@ -66,6 +74,7 @@ class Relay implements Dispatcher.DispatchHandler {
   #status: number | undefined
   #bytesUp = 0
   #bytesDown = 0
+  #interim = 0
   #isOver = false
 
   constructor(request: IncomingMessage, response: ServerResponse, done: (outcome: Outcome) => void) {
@@ -91,7 +100,11 @@ class Relay implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, _headers: unknown, reason?: string): void {
-    if (status < 200) return
+    if (status < 200) {
+      this.#interim += 1
+      if (this.#interim > LIMITS.interimAnswersMax) controller.abort(Object.assign(new Error('too many 1xx'), { code: 'INTERIM_FLOOD' }))
+      return
+    }
     this.#status = status
     const raw = controller.rawHeaders
     const headers = forwardedResponseHeaders(Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : [])
@@ -173,6 +186,7 @@ export function upstreamError(error: unknown, where: string): SallyportError {
     error instanceof errors.HTTPParserError ||
     error instanceof errors.HeadersOverflowError ||
     error instanceof errors.ResponseContentLengthMismatchError ||
+    code === 'INTERIM_FLOOD' ||
     code === 'ERR_INVALID_CHAR' ||
     code === 'ERR_HTTP_INVALID_STATUS_CODE' ||
     code === 'ERR_HTTP_INVALID_HEADER_VALUE'

@@ -48,6 +48,7 @@ export function createHttpFront(parts: HttpFrontParts): HttpFront {
 
   function createHttpServer(): Server {
     const running = new WeakMap<Socket, number>()
+    const refused = new WeakSet<Socket>()
     const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
       const { socket } = request
       running.set(socket, (running.get(socket) ?? 0) + 1)
@@ -64,6 +65,9 @@ export function createHttpFront(parts: HttpFrontParts): HttpFront {
         void refuseBare(parts, socket, { code: 'overloaded', message: 'too many connections' }, undefined)
     })
     server.on('clientError', (error: Error, socket: Socket) => {
+      // Node tells of every further piece of what could not be read: one refusal, one audit event.
+      if (refused.has(socket)) return
+      refused.add(socket)
       // While an answer is due, one more would be taken for it: bytes that break an exchange end the connection.
       if (socket.destroyed || codeOf(error) === 'ECONNRESET' || (running.get(socket) ?? 0) > 0) socket.destroy()
       else void refuseBare(parts, socket, refusalOfParser(error), tunnels.get(socket))

@@ -6,6 +6,12 @@ export function relay(agent: Socket, upstream: Socket): Promise<{ bytesUp: numbe
   return new Promise((resolve) => {
     const bytes = { bytesUp: 0, bytesDown: 0 }
     let open = 2
+    const onClosed = (other: Socket): void => {
+      // What was read before the close still goes out; then the other side ends too.
+      if (!other.destroyed) other.end(() => other.destroySoon())
+      open -= 1
+      if (open === 0) resolve(bytes)
+    }
     copy(agent, upstream, (count) => (bytes.bytesUp += count))
     copy(upstream, agent, (count) => (bytes.bytesDown += count))
     for (const [socket, other] of [
@@ -14,14 +20,10 @@ export function relay(agent: Socket, upstream: Socket): Promise<{ bytesUp: numbe
     ] as const) {
       socket.setTimeout(LIMITS.tunnelIdleMs, () => socket.destroy())
       socket.on('error', () => socket.destroy())
-      socket.on('close', () => {
-        // What was read before the close still goes out; then the other side ends too.
-        if (!other.destroyed) other.end(() => other.destroySoon())
-        open -= 1
-        if (open === 0) resolve(bytes)
-      })
+      // An agent may go while the upstream is dialled: its 'close' will not come again.
+      if (socket.closed) onClosed(other)
+      else socket.on('close', () => onClosed(other))
     }
-    if (agent.destroyed) upstream.destroy()
   })
 }
 

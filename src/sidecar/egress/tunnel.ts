@@ -61,6 +61,8 @@ async function carry(parts: TunnelParts, exchange: Exchange, socket: Socket, end
   const found = await recognise(socket)
   switch (found.kind) {
     case 'closed':
+      // An agent that only ended its side would keep the socket, and its place among LIMITS.connectionsMax, for good.
+      socket.destroy()
       return
     case 'http':
       return parts.serve(socket, { scheme: 'http', host, port })

@@ -1,30 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { test } from 'node:test'
 import { recognise } from '../../../src/sidecar/egress/recognise.ts'
-
-/** Both ends of a real connection. */
-async function pair(): Promise<{ agent: Socket; gate: Socket } & AsyncDisposable> {
-  const server: Server = createServer({ allowHalfOpen: true })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const agent = connect((server.address() as AddressInfo).port, '127.0.0.1')
-  agent.on('error', () => {})
-  const [gate] = (await once(server, 'connection')) as [Socket]
-  gate.on('error', () => {})
-  return {
-    agent,
-    gate,
-    async [Symbol.asyncDispose]() {
-      agent.destroy()
-      gate.destroy()
-      server.close()
-      await once(server, 'close')
-    },
-  }
-}
+import { openSocketPair } from '../../support/socket-pair.ts'
 
 for (const { bytes, why } of [
   { bytes: 'GET / HTTP/1.1\r\n', why: 'a request line' },
@@ -33,10 +12,10 @@ for (const { bytes, why } of [
   { bytes: 'PRI * HTTP/2.0\r\n\r\n', why: 'the preface of HTTP/2' },
 ]) {
   test(`${why} is HTTP, and whoever takes the socket reads it again`, async () => {
-    await using sockets = await pair()
-    sockets.agent.write(bytes)
-    assert.deepEqual(await recognise(sockets.gate), { kind: 'http' })
-    const [again] = (await once(sockets.gate, 'data')) as [Buffer]
+    await using sockets = await openSocketPair()
+    sockets.client.write(bytes)
+    assert.deepEqual(await recognise(sockets.server), { kind: 'http' })
+    const [again] = (await once(sockets.server, 'data')) as [Buffer]
     assert.equal(again.toString(), bytes)
   })
 }
@@ -53,47 +32,47 @@ for (const { bytes, why } of [
   { bytes: '\x16\x03\x01\0\0', why: 'an empty handshake record' },
 ]) {
   test(`${why} is neither TLS nor HTTP`, async () => {
-    await using sockets = await pair()
-    sockets.agent.write(Buffer.from(bytes, 'latin1'))
-    assert.equal((await recognise(sockets.gate)).kind, 'unknown')
+    await using sockets = await openSocketPair()
+    sockets.client.write(Buffer.from(bytes, 'latin1'))
+    assert.equal((await recognise(sockets.server)).kind, 'unknown')
   })
 }
 
 test('TLS is recognised with its server name, and without one', async () => {
   for (const serverName of ['api.example.com', undefined]) {
-    await using sockets = await pair()
-    const secure = connectTls({ socket: sockets.agent, ...(serverName && { servername: serverName }), rejectUnauthorized: false })
+    await using sockets = await openSocketPair()
+    const secure = connectTls({ socket: sockets.client, ...(serverName && { servername: serverName }), rejectUnauthorized: false })
     secure.on('error', () => {})
-    assert.deepEqual(await recognise(sockets.gate), { kind: 'tls', serverName })
-    const [hello] = (await once(sockets.gate, 'data')) as [Buffer]
+    assert.deepEqual(await recognise(sockets.server), { kind: 'tls', serverName })
+    const [hello] = (await once(sockets.server, 'data')) as [Buffer]
     assert.equal(hello[0], 22)
     secure.destroy()
   }
 })
 
 test('a ClientHello that comes byte by byte is recognised when it is whole, and not a byte is lost', async () => {
-  await using source = await pair()
-  connectTls({ socket: source.agent, servername: 'api.example.com' }).on('error', () => {})
-  const [hello] = (await once(source.gate, 'data')) as [Buffer]
-  await using sockets = await pair()
-  sockets.agent.setNoDelay(true)
-  const found = recognise(sockets.gate)
+  await using source = await openSocketPair()
+  connectTls({ socket: source.client, servername: 'api.example.com' }).on('error', () => {})
+  const [hello] = (await once(source.server, 'data')) as [Buffer]
+  await using sockets = await openSocketPair()
+  sockets.client.setNoDelay(true)
+  const found = recognise(sockets.server)
   for (const byte of hello) {
-    const written = new Promise((resolve) => sockets.agent.write(Buffer.of(byte), resolve))
+    const written = new Promise((resolve) => sockets.client.write(Buffer.of(byte), resolve))
     await written
     await new Promise((resolve) => setImmediate(resolve))
   }
   assert.deepEqual(await found, { kind: 'tls', serverName: 'api.example.com' })
-  sockets.agent.end()
-  const again = (await sockets.gate.toArray()) as Buffer[]
+  sockets.client.end()
+  const again = (await sockets.server.toArray()) as Buffer[]
   assert.deepEqual(Buffer.concat(again), hello)
 })
 
 test('a handshake that never ends is given up by its length, not held', async () => {
-  await using sockets = await pair()
+  await using sockets = await openSocketPair()
   const record = Buffer.concat([Buffer.of(22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff), Buffer.alloc(16_380)])
-  sockets.agent.write(Buffer.concat([record, record, record]))
-  assert.deepEqual(await recognise(sockets.gate), { kind: 'unknown', problem: 'the ClientHello is too long' })
+  sockets.client.write(Buffer.concat([record, record, record]))
+  assert.deepEqual(await recognise(sockets.server), { kind: 'unknown', problem: 'the ClientHello is too long' })
 })
 
 for (const how of ['ends', 'breaks'] as const) {
@@ -102,24 +81,24 @@ for (const how of ['ends', 'breaks'] as const) {
       { bytes: '', kind: 'closed' },
       { bytes: 'GE', kind: 'unknown' },
     ]) {
-      await using sockets = await pair()
-      const found = recognise(sockets.gate)
+      await using sockets = await openSocketPair()
+      const found = recognise(sockets.server)
       if (bytes !== '') {
-        sockets.agent.write(bytes)
-        await once(sockets.gate, 'readable')
+        sockets.client.write(bytes)
+        await once(sockets.server, 'readable')
       }
-      if (how === 'ends') sockets.agent.end()
-      else sockets.agent.resetAndDestroy()
+      if (how === 'ends') sockets.client.end()
+      else sockets.client.resetAndDestroy()
       assert.equal((await found).kind, kind)
     }
   })
 }
 
 test('nothing, and a part that is not followed, are given up after the time limit with a reason for each', async () => {
-  await using silent = await pair()
-  await using slow = await pair()
-  slow.agent.write('GE')
-  assert.deepEqual(await Promise.all([recognise(silent.gate), recognise(slow.gate)]), [
+  await using silent = await openSocketPair()
+  await using slow = await openSocketPair()
+  slow.client.write('GE')
+  assert.deepEqual(await Promise.all([recognise(silent.server), recognise(slow.server)]), [
     { kind: 'unknown', problem: 'nothing was sent in time' },
     { kind: 'unknown', problem: 'the first message was not complete in time' },
   ])

@@ -113,7 +113,7 @@ for (const { why, credentials, error } of CONFLICTS) {
 
 test('a secret whose resources leave out inject cannot be written, and says where to add it', () => {
   const text = `version: 1
-network: {rules: [{id: r, host: a.example.com}]}
+network: {rules: [{id: r, host: a.example.com, action: allow}]}
 credentials: [{id: c, secret: T, inject: {domains: [a.example.com], header: Authorization}}]
 secrets: [{name: T, source: "env:T", resources: [proxy]}]
 `

@@ -5,15 +5,12 @@ import { LIMITS } from '../../../src/kernel/limits.ts'
 import { loadPolicy } from '../../../src/policy/policy.ts'
 import { policyOf, problemsOf, writeFiles } from '../../support/policy.ts'
 
-/** A file with one rule whose lines begin on line 5. */
+/** A file with one rule whose lines begin on line 5. It allows in its last line unless one of them says otherwise. */
 const rule = (lines: string): string => `version: 1
 network:
   rules:
     - id: r
-${lines
-  .split('\n')
-  .map((line) => `      ${line}\n`)
-  .join('')}`
+${[...lines.split('\n'), ...(/^action:/m.test(lines) ? [] : ['action: allow'])].map((line) => `      ${line}\n`).join('')}`
 
 const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
   {
@@ -55,6 +52,16 @@ const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
     title: 'a wrong action',
     text: rule('host: a.example.com\naction: alow'),
     error: /:6: network\.rules\[0\]\.action must be allow or ask or deny, not "alow": did you mean "allow"\?/,
+  },
+  {
+    title: 'a missing action',
+    text: 'version: 1\nnetwork:\n  rules:\n    - id: r\n      host: a.example.com\n',
+    error: /^policy\.yaml:4: network\.rules\[0\]\.action is missing: write action: allow or ask or deny$/,
+  },
+  {
+    title: 'an action with nothing',
+    text: rule('host: a.example.com\naction:'),
+    error: /^policy\.yaml:6: network\.rules\[0\]\.action must be allow or ask or deny, not nothing$/,
   },
   {
     title: 'a lower-case method',
@@ -159,7 +166,11 @@ const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
     text: 'version: 1\nnetwork:\n  rules:\n',
     error: /:3: network\.rules must be a list, not nothing: write \[\] for an empty list/,
   },
-  { title: 'a missing host', text: 'version: 1\nnetwork:\n  rules:\n    - id: r\n', error: /:4: network\.rules\[0\]\.host is missing/ },
+  {
+    title: 'a missing host',
+    text: 'version: 1\nnetwork:\n  rules:\n    - id: r\n      action: allow\n',
+    error: /:4: network\.rules\[0\]\.host is missing/,
+  },
   { title: 'extends upwards', text: 'version: 1\nextends: ["../x"]\n', error: /:2: extends "\.\.\/x" must be a name like "service\/npm"/ },
   { title: 'extends an absolute path', text: 'version: 1\nextends: ["/etc/x"]\n', error: /:2: extends "\/etc\/x" must be a name/ },
   { title: '__proto__ as a key', text: 'version: 1\n__proto__: {}\n', error: /:2: unknown key "__proto__"/ },
@@ -232,6 +243,23 @@ test('all errors of a file are told at once, in the order of their lines, and no
       return true
     },
   )
+})
+
+/** Two rules, the second with this after its host, on line 5. */
+const second = (more: string): string => `version: 1
+network:
+  rules:
+    - {id: first, host: a.example.com, action: allow}
+    - {id: second, host: b.example.com${more}}
+`
+
+test('a forgotten action opens no host: the whole policy is refused at the line of that rule, with the choices', () => {
+  assert.deepEqual(problemsOf(second('')).errors, ['policy.yaml:5: network.rules[1].action is missing: write action: allow or ask or deny'])
+  assert.throws(
+    () => policyOf(second('')),
+    (error: unknown) => error instanceof SallyportError && error.code === 'policy_invalid',
+  )
+  for (const choice of ['allow', 'ask', 'deny']) assert.deepEqual(problemsOf(second(`, action: ${choice}`)).errors, [], choice)
 })
 
 test('rules that can never decide are errors that name both places', () => {

@@ -10,10 +10,10 @@ const file = (rules: string, more = ''): string => `version: 1\n${more}network:\
 
 test('extends finds names in the first folder that has them, base before user, and shows where each part came from', () => {
   using files = writeFiles({
-    'one/service/npm.yaml': file('    - {id: npm, host: packages.example.com}\n'),
-    'two/service/npm.yaml': file('    - {id: wrong, host: wrong.example.com}\n'),
-    'two/base.yaml': file('    - {id: base, host: base.example.com}\n', 'extends: [service/npm]\n'),
-    'mine.yaml': file('    - {id: mine, host: mine.example.com}\n', 'extends: [base, service/npm]\n'),
+    'one/service/npm.yaml': file('    - {id: npm, host: packages.example.com, action: allow}\n'),
+    'two/service/npm.yaml': file('    - {id: wrong, host: wrong.example.com, action: allow}\n'),
+    'two/base.yaml': file('    - {id: base, host: base.example.com, action: allow}\n', 'extends: [service/npm]\n'),
+    'mine.yaml': file('    - {id: mine, host: mine.example.com, action: allow}\n', 'extends: [base, service/npm]\n'),
   })
   const policy = loadPolicy([files.at('mine.yaml')], { policyDirs: [files.at('one'), files.at('two')] })
   const { rules, files: read } = showPolicy(policy)
@@ -26,7 +26,7 @@ test('extends finds names in the first folder that has them, base before user, a
 
 test('several paths are layers: rules add up and the strictest decides; a file named twice counts once', () => {
   using files = writeFiles({
-    'a.yaml': file('    - {id: a, host: "*.example.com"}\n'),
+    'a.yaml': file('    - {id: a, host: "*.example.com", action: allow}\n'),
     'b.yaml': file('    - {id: b, host: x.example.com, action: deny}\n'),
   })
   const policy = loadPolicy([files.at('a.yaml'), files.at('b.yaml'), files.at('a.yaml')], { policyDirs: [] })
@@ -36,7 +36,7 @@ test('several paths are layers: rules add up and the strictest decides; a file n
 
 test('a later file may take back what an earlier one allows: a warning, not an error', () => {
   using files = writeFiles({
-    'a.yaml': file('    - {id: a, host: x.example.com}\n'),
+    'a.yaml': file('    - {id: a, host: x.example.com, action: allow}\n'),
     'b.yaml': file('    - {id: b, host: x.example.com, action: deny}\n'),
   })
   const { errors, warnings } = checkPolicy([files.at('a.yaml'), files.at('b.yaml')], { policyDirs: [] })
@@ -47,8 +47,8 @@ test('a later file may take back what an earlier one allows: a warning, not an e
 test('ids must differ over all files, and both places are named', () => {
   const more = 'credentials: [{id: c, secret: S, inject: {domains: [x.example.com], header: X}}]\nsecrets: [{name: S, source: "env:S"}]\n'
   using files = writeFiles({
-    'a.yaml': file('    - {id: r, host: x.example.com}\n', more),
-    'b.yaml': file('    - {id: r, host: y.example.com}\n', more),
+    'a.yaml': file('    - {id: r, host: x.example.com, action: allow}\n', more),
+    'b.yaml': file('    - {id: r, host: y.example.com, action: allow}\n', more),
   })
   const messages = checkPolicy([files.at('a.yaml'), files.at('b.yaml')], { policyDirs: [] }).errors.map((error) => error.message)
   for (const what of ['rule "r"', 'credential "c"', 'secret "S"']) {
@@ -105,9 +105,9 @@ test('the number of files is bounded', () => {
 
 test('the digest is of what is said, not of where it is written', () => {
   using files = writeFiles({
-    'a.yaml': file('    - {id: r, host: x.example.com}\n'),
-    'b.yaml': file('\n    # a comment\n    - id: r\n      host: x.example.com\n      ports: [80, 443]\n'),
-    'c.yaml': file('    - {id: r, host: y.example.com}\n'),
+    'a.yaml': file('    - {id: r, host: x.example.com, action: allow}\n'),
+    'b.yaml': file('\n    # a comment\n    - id: r\n      action: allow\n      host: x.example.com\n      ports: [80, 443]\n'),
+    'c.yaml': file('    - {id: r, host: y.example.com, action: allow}\n'),
   })
   const digest = (name: string): string => loadPolicy([files.at(name)], { policyDirs: [] }).digest
   assert.match(digest('a.yaml'), /^[0-9a-f]{64}$/)

@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ROOT, capture } from '../../scripts/steps.ts'
+import { composeCommand } from '../../src/cli/compose.ts'
+import { readEnvFile } from '../../src/controller/sessions/env-file.ts'
+import { temporaryFolder } from '../support/audit.ts'
+
+const POLICY = 'version: 1\nnetwork: {mode: restricted, rules: []}\n'
+
+/** A folder with a policy and a workspace, and the command as it would be run there. */
+async function place(workspaceName = 'work') {
+  const folder = await temporaryFolder()
+  const workspace = join(folder.path, workspaceName)
+  const policy = join(folder.path, 'policy', 'mine.yaml')
+  mkdirSync(workspace)
+  mkdirSync(join(folder.path, 'policy'))
+  writeFileSync(policy, POLICY)
+  const envFile = join(folder.path, 'env')
+  return {
+    folder: folder.path,
+    workspace,
+    policy,
+    envFile,
+    env: () => readEnvFile(envFile),
+    async run(...argv: string[]): Promise<string> {
+      let out = ''
+      const io = { out: (text: string) => void (out += text), err: () => undefined, env: { SALLYPORT_HOME: join(folder.path, 'home') } }
+      assert.equal(await composeCommand.run(['--output', envFile, ...argv], io), 0)
+      return out
+    },
+    config: () => capture('docker', ['compose', '--env-file', envFile, 'config', '--format', 'json']),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  }
+}
+
+test('without a .env compose says which command writes it', async () => {
+  const { code, stderr } = await capture('docker', ['compose', '--env-file', '/dev/null', 'config'])
+  assert.notEqual(code, 0)
+  assert.match(stderr, /sallyport compose/)
+})
+
+for (const variable of [
+  'SALLYPORT_SUBNET',
+  'SALLYPORT_SIDECAR_IP',
+  'SALLYPORT_IP_RANGE',
+  'SALLYPORT_POLICY',
+  'SALLYPORT_POLICY_DIR',
+  'SALLYPORT_SECRETS_DIR',
+  'SALLYPORT_WORKSPACE',
+  'SALLYPORT_STATE_DIR',
+]) {
+  test(`a .env without ${variable} is refused with the command that writes it`, async () => {
+    await using here = await place()
+    await here.run('--workspace', here.workspace, '--policy', here.policy)
+    writeFileSync(here.envFile, readFileSync(here.envFile, 'utf8').replace(new RegExp(`^${variable}=.*\n`, 'm'), ''))
+    const { code, stderr } = await here.config()
+    assert.notEqual(code, 0)
+    assert.match(stderr, /sallyport compose/)
+  })
+}
+
+for (const name of ["it's here", 'two  spaces', 'a#b', 'a $HOME b', '"quoted"', 'back\\slash', 'ünïcode', 'a$b\'c"d', '#', 'a: {b}']) {
+  test(`a workspace called ${name} is mounted as it is called`, async () => {
+    await using here = await place(name)
+    await here.run('--workspace', here.workspace, '--policy', here.policy)
+    const { stdout, stderr } = await here.config()
+    assert.notEqual(stdout, '', stderr)
+    const { services } = JSON.parse(stdout) as { services: { agent: { volumes: { target: string; source: string }[] } } }
+    // compose prints a dollar sign doubled, as it would have to be written.
+    assert.equal(services.agent.volumes.find(({ target }) => target === '/workspace')?.source.replaceAll('$$', '$'), here.workspace)
+  })
+}
+
+test('run again it keeps project, subnet and foreign lines', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const first = here.env()
+  writeFileSync(here.envFile, `# mine\nOTHER=1\n${readFileSync(here.envFile, 'utf8')}`)
+  await here.run('--workspace', here.workspace)
+  assert.match(readFileSync(here.envFile, 'utf8'), /^# mine\nOTHER=1\n/)
+  assert.deepEqual(here.env(), new Map([['OTHER', '1'], ...first]))
+})
+
+test('two workspaces get two projects and two subnets', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const first = here.env()
+  const other = join(here.folder, 'other')
+  mkdirSync(other)
+  await here.run('--workspace', other, '--policy', here.policy)
+  for (const name of ['COMPOSE_PROJECT_NAME', 'SALLYPORT_SUBNET', 'SALLYPORT_SECRETS_DIR', 'SALLYPORT_WORKSPACE']) {
+    assert.notEqual(here.env().get(name), first.get(name), name)
+  }
+})
+
+test('a file that served another workspace passes on neither its policy nor its secrets', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--demo')
+  const other = join(here.folder, 'other')
+  mkdirSync(other)
+  await assert.rejects(here.run('--workspace', other), { code: 'usage' })
+  await here.run('--workspace', other, '--policy', here.policy)
+  assert.deepEqual(readdirSync(here.env().get('SALLYPORT_SECRETS_DIR') ?? ''), [])
+})
+
+test('with a policy of its own the demo’s profile and authority are gone', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--demo')
+  assert.equal(here.env().get('SALLYPORT_UPSTREAM_CA'), '/etc/sallyport/demo-ca/ca.crt')
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  for (const name of ['COMPOSE_PROFILES', 'SALLYPORT_UPSTREAM_CA', 'SALLYPORT_DEMO_TOKEN_SHA256'])
+    assert.equal(here.env().get(name), '', name)
+})
+
+test('the demo’s token is random, kept, readable for one uid only, and not in the .env', async () => {
+  await using here = await place()
+  const out = await here.run('--workspace', here.workspace, '--demo')
+  const secrets = here.env().get('SALLYPORT_SECRETS_DIR') ?? ''
+  const token = readFileSync(join(secrets, 'DEMO_TOKEN'), 'utf8')
+  assert.ok(token.length >= 40)
+  assert.equal(statSync(secrets).mode & 0o777, 0o700)
+  assert.equal(statSync(join(secrets, 'DEMO_TOKEN')).mode & 0o777, 0o400)
+  assert.equal(String(statSync(join(secrets, 'DEMO_TOKEN')).uid), here.env().get('SALLYPORT_UID'))
+  assert.ok(!readFileSync(here.envFile, 'utf8').includes(token) && !out.includes(token))
+  await here.run('--workspace', here.workspace, '--demo')
+  assert.equal(readFileSync(join(secrets, 'DEMO_TOKEN'), 'utf8'), token)
+})
+
+test('no process of the containers is root, whoever the operator is', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  assert.match(here.env().get('SALLYPORT_UID') ?? '', /^[1-9]\d*$/)
+})
+
+test('the .env is for its owner only', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  assert.equal(statSync(here.envFile).mode & 0o777, 0o600)
+})
+
+test('without a policy and without --demo nothing is written', async () => {
+  await using here = await place()
+  await assert.rejects(here.run('--workspace', here.workspace), { code: 'usage' })
+  assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
+})
+
+for (const { what, prepare } of [
+  {
+    what: 'a policy in the workspace',
+    prepare: (here: Place) => ['--workspace', here.workspace, '--policy', write(join(here.workspace, 'p.yaml'))],
+  },
+  {
+    what: 'a policy that a symlink leads into the workspace for',
+    prepare: (here: Place) => {
+      symlinkSync(write(join(here.workspace, 'p.yaml')), join(here.folder, 'policy', 'link.yaml'))
+      return ['--workspace', here.workspace, '--policy', join(here.folder, 'policy', 'link.yaml')]
+    },
+  },
+  {
+    what: 'a .env in the workspace',
+    prepare: (here: Place) => ['--workspace', here.workspace, '--policy', here.policy, '--output', join(here.workspace, '.env')],
+  },
+  {
+    what: 'a .env in the workspace that is named by a symlink',
+    prepare: (here: Place) => {
+      symlinkSync(here.workspace, join(here.folder, 'link'))
+      return ['--workspace', join(here.folder, 'link'), '--policy', here.policy, '--output', join(here.workspace, '.env')]
+    },
+  },
+  {
+    what: 'a workspace that holds Sallyport’s state and secrets',
+    prepare: (here: Place) => ['--workspace', here.folder, '--policy', here.policy, '--output', '/nonexistent/.env'],
+  },
+  { what: 'a workspace that holds compose.yaml', prepare: (here: Place) => ['--workspace', ROOT, '--policy', here.policy] },
+  { what: 'the whole file system as a workspace', prepare: (here: Place) => ['--workspace', '/', '--policy', here.policy] },
+  { what: 'a workspace that holds the engine’s socket', prepare: (here: Place) => ['--workspace', '/var/run', '--policy', here.policy] },
+]) {
+  test(`${what} is refused, and nothing is written`, async () => {
+    await using here = await place()
+    await assert.rejects(here.run(...prepare(here)), { code: 'config_invalid' })
+    assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
+    assert.throws(() => statSync(join(here.workspace, '.env')), { code: 'ENOENT' })
+  })
+}
+
+for (const { what, argv, code } of [
+  {
+    what: 'a workspace that does not exist',
+    argv: (here: Place) => ['--workspace', join(here.folder, 'none'), '--policy', here.policy],
+    code: 'config_invalid',
+  },
+  {
+    what: 'a workspace that is a file',
+    argv: (here: Place) => ['--workspace', here.policy, '--policy', here.policy],
+    code: 'config_invalid',
+  },
+  {
+    what: 'a policy that does not exist',
+    argv: (here: Place) => ['--workspace', here.workspace, '--policy', join(here.folder, 'none.yaml')],
+    code: 'policy_not_found',
+  },
+  { what: 'an unknown flag', argv: () => ['--wrkspace', '/x'], code: 'usage' },
+]) {
+  test(`${what} is an error: ${code}`, async () => {
+    await using here = await place()
+    await assert.rejects(here.run(...argv(here)), { code })
+  })
+}
+
+test('policies in two folders cannot be mounted and are refused', async () => {
+  await using here = await place()
+  const other = write(join(here.folder, 'elsewhere.yaml'))
+  await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy, '--policy', other), { code: 'usage' })
+})
+
+test('an engine that does not answer is an error with a hint, and nothing is written', async () => {
+  await using here = await place()
+  const path = process.env['PATH']
+  process.env['PATH'] = here.folder
+  try {
+    await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy), { code: 'engine_unavailable' })
+  } finally {
+    process.env['PATH'] = path
+  }
+  assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
+  rmSync(here.workspace, { recursive: true })
+})
+
+type Place = { readonly folder: string; readonly workspace: string; readonly policy: string }
+
+function write(file: string): string {
+  writeFileSync(file, POLICY)
+  return file
+}
