@@ -4,6 +4,8 @@ import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { System } from '../kernel/system.ts'
 
+/** Others that start in the same moment. */
+const SWEEPS_MAX = 8
 const TEMPORARY = /^ca\.(?:key|crt)\.[0-9a-f]{16}\.tmp$/
 
 /**
@@ -39,14 +41,17 @@ export async function ownFolder(dir: string): Promise<void> {
 
 /** Writes a file so that readers find the old one or the new one, whole. */
 export async function replaceFile(dir: string, name: string, content: string | Buffer, system: Pick<System, 'random'>): Promise<void> {
-  const temporary = await writeTemporary(dir, name, content, 0o644, system)
-  try {
-    await rename(temporary, join(dir, name))
-  } catch (error) {
-    await unlink(temporary).catch(() => undefined)
-    throw error
+  for (let attempt = 1; ; attempt++) {
+    const temporary = await writeTemporary(dir, name, content, 0o644, system)
+    try {
+      await rename(temporary, join(dir, name))
+      return await syncFolder(dir)
+    } catch (error) {
+      await unlink(temporary).catch(() => undefined)
+      // Another that starts right now swept it up. Each sweeps once.
+      if (codeOf(error) !== 'ENOENT' || attempt === SWEEPS_MAX) throw error
+    }
   }
-  await syncFolder(dir)
 }
 
 /** A new file beside `name`, on the disk, under a name that `sweepTemporaries` knows. Gives back its path. */

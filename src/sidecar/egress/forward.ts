@@ -14,6 +14,8 @@ export type Outcome = {
   readonly error?: unknown
 }
 
+const VISIBLE = /^[\x20-\x7e]*$/
+
 type Head = { readonly method: string; readonly path: string; readonly headers: string[] }
 
 /**
@@ -108,8 +110,9 @@ class Relay implements Dispatcher.DispatchHandler {
     this.#status = status
     const raw = controller.rawHeaders
     const headers = forwardedResponseHeaders(Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : [])
-    // Throws on bytes that no header may have; undici then ends the exchange with an error.
-    this.#response.writeHead(status, reason ?? '', headers)
+    // A reason phrase means nothing to a client (RFC 9112 §4); one that Node would not write is left out. On a header that
+    // Node would not write this throws, and undici ends the exchange with an error.
+    this.#response.writeHead(status, VISIBLE.test(reason ?? '') ? (reason ?? '') : '', headers)
     // Server-sent events: the head is due at once, not with the first byte of the body. Where both came in one read, one write
     // takes both.
     process.nextTick(() => {

@@ -130,6 +130,14 @@ async function refuse(exchange: Exchange, response: ServerResponse, where: Where
 /** Gives the agent the reason, or, when an answer is under way already, makes it look as broken as it is. */
 function give(response: ServerResponse, refusal: Refusal, { requestId }: Exchange, { host, port }: Where): void {
   if (response.writableEnded) return
-  if (response.headersSent) response.destroy()
-  else answerRefusal(response, refusal, { requestId, host, port })
+  if (response.headersSent) {
+    response.destroy()
+    return
+  }
+  try {
+    answerRefusal(response, refusal, { requestId, host, port })
+  } catch {
+    // Whatever made it impossible to answer must not end the process for everybody else.
+    response.destroy()
+  }
 }

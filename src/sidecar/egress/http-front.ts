@@ -115,7 +115,7 @@ export function createHttpFront(parts: HttpFrontParts): HttpFront {
 
 /** Our own TLS on a tunnel's socket. `serve` gets it when the handshake is done. */
 function serveTls(socket: Socket, host: Hostname, contexts: Contexts, log: Log, serve: (secure: TLSSocket) => void): void {
-  const secure = new TLSSocket(socket, { isServer: true, secureContext: contexts.for(host), ALPNProtocols: ['http/1.1'] })
+  const secure = new TLSSocket(socket, { isServer: true, secureContext: contexts.for(host), ALPNProtocols: ['http/1.1', 'http/1.0'] })
   const timer = setTimeout(() => secure.destroy(), LIMITS.tlsHandshakeMs)
   secure.on('error', (error) => {
     const code = codeOf(error)

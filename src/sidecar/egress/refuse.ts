@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import { STATUS_CODES, type ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
 import { ERRORS, SallyportError, type Refusal, type RefusalCode } from '../../kernel/errors.ts'
 import { shown } from '../../kernel/shown.ts'
@@ -41,7 +41,8 @@ export function refusalOf(error: unknown): Refusal {
 /** Answers with problem+json (RFC 9457) and Proxy-Status (RFC 9209). The connection ends, as a body may still be on its way. */
 export function answerRefusal(response: ServerResponse, refusal: Refusal, request: RefusedRequest): void {
   const { status, headers, body } = problem(refusal, request)
-  response.writeHead(status, { ...headers, connection: 'close' }).end(body)
+  // With a reason phrase of its own: the response may still hold one of the upstream's that could not be written.
+  response.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' }).end(body)
 }
 
 /** The same on a bare socket: for CONNECT and for what never became a request. */

@@ -1,0 +1,71 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import { pino } from 'pino'
+import { openAudit } from '../../src/audit/audit.ts'
+import { openSecrets } from '../../src/credential/credential.ts'
+import { system } from '../../src/kernel/system.ts'
+import { createAuthority } from '../../src/pki/pki.ts'
+import { createAddresses } from '../../src/sidecar/egress/addresses.ts'
+import { createContexts } from '../../src/sidecar/egress/contexts.ts'
+import { createHandle } from '../../src/sidecar/egress/handle.ts'
+import { createHttpFront } from '../../src/sidecar/egress/http-front.ts'
+import { createResolve, type AskDns } from '../../src/sidecar/egress/resolve.ts'
+import { createUpstreams } from '../../src/sidecar/egress/upstreams.ts'
+import { policyOf } from './policy.ts'
+import { readEvents } from './audit.ts'
+
+export type TestEgress = AsyncDisposable & {
+  readonly port: number
+  /** The session's authority, for clients inside a tunnel. */
+  readonly ca: string
+  /** Every question to the DNS, as `NAME FAMILY`. */
+  readonly asked: string[]
+  /** The clock of the resolver. */
+  readonly clock: { ms: number }
+  audit(): Promise<Record<string, unknown>[]>
+}
+
+/** The gate's own parts on a real listener, before a DNS that the test makes up. */
+export async function openTestEgress(options: {
+  policy: string
+  answer: (host: string, family: 4 | 6) => readonly { address: string; ttl: number }[]
+  env?: Record<string, string>
+  upstreamCa?: string
+}): Promise<TestEgress> {
+  await using parts = new AsyncDisposableStack()
+  const folder = await mkdtemp(join(tmpdir(), 'sallyport-test-'))
+  parts.defer(() => rm(folder, { recursive: true, force: true }))
+  const file = join(folder, 'audit.jsonl')
+  const policy = policyOf(options.policy)
+  const log = pino({ level: 'silent' })
+  const audit = parts.use(await openAudit({ file, session: 'test' }, system, log))
+  const asked: string[] = []
+  const clock = { ms: Date.now() }
+  const ask: AskDns = async (host, family) => {
+    asked.push(`${host} ${family}`)
+    return options.answer(host, family)
+  }
+  const resolve = createResolve({ fixed: new Map(), hostsFile: join(folder, 'no-hosts'), ask }, { now: () => clock.ms })
+  const addresses = createAddresses(policy, resolve, () => new Set(), system)
+  const upstreams = parts.use(createUpstreams(createSecureContext({ ca: options.upstreamCa })))
+  const secrets = openSecrets(policy.secrets, options.env ?? {}, system)
+  const authority = createAuthority('test', system)
+  const handle = createHandle({ policy, audit, secrets, addresses, upstreams, log, system })
+  const front = createHttpFront({ policy, audit, addresses, log, system, handle, contexts: createContexts(authority, system) })
+  const server = front.createListener()
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  parts.defer(() => new Promise((done) => server.close(done)))
+  parts.defer(() => front.destroy())
+  const all = parts.move()
+  return {
+    port: (server.address() as AddressInfo).port,
+    ca: authority.certificatePem,
+    asked,
+    clock,
+    audit: () => readEvents(file),
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  }
+}
