@@ -64,6 +64,7 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
       if (opened.dev !== named.dev || opened.ino !== named.ino) throw new ForeignChange('another file has its name')
       if (opened.size !== size + leftover) throw new ForeignChange(`it has ${opened.size} bytes where ${size} were written`)
       if (leftover > 0) await cutLeftover()
+      if (size >= LIMITS.auditFileBytesMax) throw Object.assign(new Error('the audit file has reached its limit'), { code: 'EFBIG' })
       if (!isSynced) await this.sync()
     },
     async write(bodies) {

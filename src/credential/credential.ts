@@ -1,2 +1,2 @@
 export { openSecrets, type Secrets } from './secrets.ts'
-export { writeCredential } from './place.ts'
+export { fieldOf, valueFor } from './place.ts'

@@ -5,13 +5,18 @@ export type CredentialPlace =
   | { readonly kind: 'header'; readonly header: string; readonly prefix: string }
   | { readonly kind: 'basic'; readonly username: string }
 
-/** The header field that carries the secret. The only place in the product where a secret becomes part of a request. */
-export function writeCredential(place: CredentialPlace, secret: Secret): { field: string; value: string } {
+/** Name of the header field that carries the credential. */
+export function fieldOf(place: CredentialPlace): string {
+  return place.kind === 'basic' ? 'Authorization' : place.header
+}
+
+/** The value of that field. The only place in the product where a secret becomes part of a request. */
+export function valueFor(place: CredentialPlace, secret: Secret): string {
   switch (place.kind) {
     case 'header':
-      return { field: place.header, value: `${place.prefix}${secret.reveal()}` }
+      return `${place.prefix}${secret.reveal()}`
     case 'basic':
       // RFC 7617 §2: UTF-8 is what servers that say so expect, and ASCII is the same in it.
-      return { field: 'Authorization', value: `Basic ${Buffer.from(`${place.username}:${secret.reveal()}`).toString('base64')}` }
+      return `Basic ${Buffer.from(`${place.username}:${secret.reveal()}`).toString('base64')}`
   }
 }

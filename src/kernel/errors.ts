@@ -54,6 +54,7 @@ export const ERRORS = {
   },
   upstream_invalid: { to: 'agent', status: 502, means: 'The answer of the upstream is not valid HTTP/1.1.' },
   upstream_timeout: { to: 'agent', status: 504, means: 'The upstream did not answer in time.' },
+  agent_gone: { to: 'agent', status: 499, means: 'The agent closed the connection before the answer was complete.' },
   audit_unavailable: { to: 'agent', status: 503, means: 'The audit cannot be written, so nothing is forwarded.' },
   overloaded: { to: 'agent', status: 503, means: 'A limit of the proxy is reached. Try again shortly.' },
   internal: { to: 'agent', status: 500, means: 'A fault of Sallyport itself. Nothing further was forwarded.' },

@@ -61,6 +61,8 @@ export function splitAuthority(text: string): { host: string; port: number | und
 
 function problemOf(text: string): string | undefined {
   if (text === '') return 'it is empty'
+  // Before anything else looks at it: text of an agent may be as long as a request head.
+  if (text.length > 255) return 'it is longer than 253 characters'
   for (const char of text) {
     const point = char.codePointAt(0) ?? 0
     if (point <= 0x20 || point === 0x7f) return 'it has a control character or a space'

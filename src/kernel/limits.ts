@@ -1,7 +1,7 @@
 /** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
 export const LIMITS = {
   /** Head of a request or a response, all headers together: 431 `head_too_large`. */
-  headBytesMax: 64 * 1024,
+  headBytesMax: 32 * 1024,
   /** Header fields of one message: 431 `head_too_large`. */
   headFieldsMax: 256,
   /** From the first byte of a connection or request to the end of its head (slowloris): 408 and the socket closed. */
@@ -20,6 +20,14 @@ export const LIMITS = {
   tunnelIdleMs: 600_000,
   /** Connections from agents to all listeners together: at the limit new ones are closed. */
   connectionsMax: 10_000,
+  /** Requests of all connections that are not answered yet: 503 `overloaded`. Each may hold a head of `headBytesMax`. */
+  requestsMax: 2_000,
+  /** Requests of one connection that are not answered yet (pipelining). A connection with more is closed. */
+  pipelinedMax: 16,
+  /** After a refusal that ends a connection the agent has so long to read it and to close. */
+  farewellMs: 2_000,
+  /** Connections to the gateway: more are closed at once. */
+  gatewayConnectionsMax: 512,
   /** One attempt to connect to one upstream address. */
   connectMs: 10_000,
   /** From the request's end to the head of the upstream's answer: 504 `upstream_timeout`. Model APIs think for minutes. */
@@ -34,7 +42,7 @@ export const LIMITS = {
   upstreamQueueMax: 1_024,
   /** Kept-alive upstream sockets close after this time without a request. */
   upstreamKeepAliveMs: 30_000,
-  /** Pools kept; the least recently used idle one is closed first. */
+  /** Pools kept; the least recently used idle one is closed first. When all are busy: 503 `overloaded`. */
   upstreamPoolsMax: 512,
   /** One DNS question, all attempts. */
   dnsMs: 5_000,
@@ -61,6 +69,8 @@ export const LIMITS = {
   auditContinueBytesMax: 64 * 1024 * 1024,
   /** Events that wait for the disk: at the limit the answer is no, 503 `audit_unavailable`. */
   auditQueueMax: 20_000,
+  /** An audit file is not written beyond this (503 `audit_unavailable`), so that an agent cannot fill the disk of the host. */
+  auditFileBytesMax: 4 * 1024 ** 3,
   /** The audit file is forced to the disk (fdatasync) at least this often while events arrive. */
   auditSyncMs: 1_000,
   /** A key or certificate file of an authority that is kept on disk. */

@@ -2,8 +2,9 @@ import { isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts
 import { SallyportError, type RefusalCode } from '../kernel/errors.ts'
 import { formatPlace } from './assemble.ts'
 import { matchesHost } from './hosts.ts'
+import { loosen, splitPathLoosely } from './lenient-paths.ts'
 import type { Facts, Policy } from './model.ts'
-import { matchesPath, pathOf, splitPath, splitPathLoosely, loosen } from './paths.ts'
+import { matchesPath, pathOf, splitPath, type PathPattern } from './paths.ts'
 import { parseRule, type ParsedRule } from './rules.ts'
 
 /** What would happen to a request, as far as it is known without looking the name up. */
@@ -95,9 +96,9 @@ function mismatch({ rule, ports, methods, paths }: ParsedRule, facts: Facts): { 
     return { matches: false, why: `method ${facts.method} is not among ${[...methods].join(', ')}` }
   if (paths === undefined) return { matches: true, why: 'host, port and method match' }
   const path = pathOf(facts.path)
-  const segments = splitPath(path)
-  const loose = splitPathLoosely(path) ?? segments
-  const hit = paths.find((pattern) => matchesPath(pattern, segments) || (rule.action !== 'allow' && matchesPath(loosen(pattern), loose)))
+  const readings = rule.action === 'allow' ? [splitPath(path)] : [splitPath(path), ...splitPathLoosely(path)]
+  const readingsOf = (pattern: PathPattern): PathPattern[] => (rule.action === 'allow' ? [pattern] : [pattern, ...loosen(pattern)])
+  const hit = paths.find((pattern) => readingsOf(pattern).some((read) => readings.some((reading) => matchesPath(read, reading))))
   return hit === undefined
     ? { matches: false, why: `path "${path}" matches none of ${paths.map(({ text }) => text).join(', ')}` }
     : { matches: true, why: `path "${hit.text}" matches` }

@@ -12,7 +12,7 @@ export type PathPattern = {
 }
 
 /** `any`: `**`, any number of segments. `glob`: the literal pieces between the stars of one segment. */
-type SegmentPattern =
+export type SegmentPattern =
   | { readonly kind: 'literal'; readonly text: string }
   | { readonly kind: 'glob'; readonly pieces: readonly string[] }
   | { readonly kind: 'one' }
@@ -71,19 +71,6 @@ export function splitPath(path: string): PathSegments {
   return upperHex(path).slice(1).split('/')
 }
 
-/**
- * The path as a lenient server may read it: reserved characters decoded, `;parameters` cut off. Denials look at it too,
- * so that `/admin;x` and `/%40admin` don't pass by a rule that denies `/admin` and `/@admin`.
- * `undefined` when it is no different.
- */
-export function splitPathLoosely(path: string): PathSegments | undefined {
-  if (!path.includes('%') && !path.includes(';')) return undefined
-  return path
-    .slice(1)
-    .split('/')
-    .map((segment) => decodeReserved(segment).replace(/;.*$/s, ''))
-}
-
 /** Reads a path pattern of a policy file. A string is why it is refused, with the right spelling. */
 export function parsePathPattern(text: string): PathPattern | string {
   if (!text.startsWith('/')) return `path "${text}" must start with "/"`
@@ -113,15 +100,6 @@ export function parsePathPattern(text: string): PathPattern | string {
   }
   const star = text.indexOf('*')
   return { text, segments, literalLength: star === -1 ? text.length : star, isLiteral: star === -1 }
-}
-
-/** The pattern for `splitPathLoosely`. */
-export function loosen(pattern: PathPattern): PathPattern {
-  const segments = pattern.segments.map((segment): SegmentPattern => {
-    if (segment.kind === 'literal') return { kind: 'literal', text: decodeReserved(segment.text).replace(/;.*$/s, '') }
-    return segment.kind === 'glob' ? { kind: 'glob', pieces: segment.pieces.map(decodeReserved) } : segment
-  })
-  return { ...pattern, segments }
 }
 
 /** Whether the path matches. Linear in its segments for each `**`: the last `**` alone is ever tried again. */
@@ -236,12 +214,8 @@ function tripletProblem(path: string): string | undefined {
   }
 }
 
-/** Characters that stand in a path as they are as well as encoded, and mean the same to most servers. */
-function decodeReserved(segment: string): string {
-  return segment.replace(/%(?:2[146-9A-C]|3[AD]|3B|40|5[BD]|7C)/gi, (triplet) => String.fromCharCode(Number.parseInt(triplet.slice(1), 16)))
-}
-
-function upperHex(path: string): string {
+/** The same path with the hex digits of its triplets in upper case: RFC 3986 §6.2.2.1. */
+export function upperHex(path: string): string {
   return path.includes('%') ? path.replace(/%[0-9a-f]{2}/gi, (triplet) => triplet.toUpperCase()) : path
 }
 

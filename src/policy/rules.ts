@@ -3,19 +3,10 @@ import type { Hostname } from '../kernel/hostname.ts'
 import { shown } from '../kernel/shown.ts'
 import { parseAddressRange } from './addresses.ts'
 import { createHostIndex, hostSpecificity, parseHostPattern, type HostPattern } from './hosts.ts'
+import { loosen, splitPathLoosely } from './lenient-paths.ts'
 import type { AllowedRule, Decision, EffectiveRule, Facts } from './model.ts'
 import { createPathIndex, type PathIndex } from './path-index.ts'
-import {
-  canonicalPath,
-  loosen,
-  parsePathPattern,
-  pathOf,
-  pathProblem,
-  splitPath,
-  splitPathLoosely,
-  type PathPattern,
-  type PathSegments,
-} from './paths.ts'
+import { canonicalPath, parsePathPattern, pathOf, pathProblem, splitPath, type PathPattern } from './paths.ts'
 
 /** A rule with everything parsed. The schema has checked all of it before. */
 export type ParsedRule = {
@@ -34,8 +25,9 @@ type HostRules = {
   readonly ports: Set<number>
   /** Ports where some rule looks at paths. */
   readonly pathPorts: Set<number>
+  /** For the path as it stands. */
   readonly exact: PathIndex<Ranked>
-  /** Rules that deny or ask, by the lenient reading of the path. */
+  /** Rules that deny or ask, for the path as lenient servers may read it. */
   readonly loose: PathIndex<Ranked>
 }
 
@@ -140,17 +132,23 @@ function addRule(rules: HostRules, ranked: Ranked): void {
   }
   for (const pattern of ranked.paths ?? [undefined]) {
     rules.exact.add(pattern, ranked)
-    if (pattern !== undefined && ranked.rule.action !== 'allow') rules.loose.add(loosen(pattern), ranked)
+    if (pattern === undefined || ranked.rule.action === 'allow') continue
+    rules.loose.add(pattern, ranked)
+    for (const lenient of loosen(pattern)) {
+      // In both: most paths have one reading only, and that is met by a pattern's lenient readings too.
+      rules.exact.add(lenient, ranked)
+      rules.loose.add(lenient, ranked)
+    }
   }
 }
 
 function findBest(found: readonly HostRules[], port: number, method: string, path: string | undefined): Ranked | undefined {
   const segments = path === undefined ? undefined : splitPath(path)
-  const loose: PathSegments | undefined = path === undefined ? undefined : (splitPathLoosely(path) ?? segments)
+  const readings = path === undefined ? [] : splitPathLoosely(path)
   const accept = (rule: Ranked): boolean => rule.ports.has(port) && (rule.methods === undefined || rule.methods.has(method))
   let best: Ranked | undefined
   for (const rules of found) {
-    for (const hit of [rules.exact.find(segments, accept), loose && rules.loose.find(loose, accept)]) {
+    for (const hit of [rules.exact.find(segments, accept), ...readings.map((reading) => rules.loose.find(reading, accept))]) {
       if (hit !== undefined && (best === undefined || hit.item.rank < best.rank)) best = hit.item
     }
   }

@@ -84,11 +84,15 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const upstreams = parts.use(createUpstreams(trust))
   const handle = createHandle({ policy, audit, secrets, addresses, upstreams, log, system })
   const front = createHttpFront({ policy, audit, addresses, log, system, handle, contexts: createContexts(authority, system) })
-  parts.defer(() => front.destroy())
 
   const servers: Server[] = []
   const listen = async (server: Server, endpoint: Endpoint): Promise<string> => {
-    parts.defer(() => closeServer(server))
+    parts.defer(async () => {
+      const closed = closeServer(server)
+      server.closeAllConnections()
+      front.destroy() // tunnels are no longer the server's own, and it waits for them
+      await closed
+    })
     servers.push(server)
     const { allowsClient } = config
     if (allowsClient) server.prependListener('connection', (socket) => void (allowsClient(socket.remoteAddress ?? '') || socket.destroy()))
@@ -102,6 +106,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     const { createGateway } = await import('./gateway/gateway.ts')
     const server = createGateway({ caPem: authority.certificatePem, isReady: () => true })
     await server.ready()
+    server.server.maxConnections = LIMITS.gatewayConnectionsMax
     return listen(server.server, endpoint)
   })
 
@@ -119,6 +124,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
         await new Promise((resolve) => setTimeout(resolve, 50))
       }
       front.destroy()
+      for (const server of servers) server.closeAllConnections()
       await Promise.all(closed)
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
@@ -172,6 +178,7 @@ async function bind(server: Server, endpoint: Endpoint): Promise<AddressInfo> {
   return address
 }
 
+/** Stops listening. Resolves when the last connection is gone. */
 function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve())

@@ -29,9 +29,9 @@ for (const { why, host, method, path, inject } of [
     path: '/v1/x',
     inject: `{domains: [${API}], methods: [GET], header: Authorization, prefix: "Bearer "}`,
   },
-  { why: 'a signed URL (AWS)', host: API, method: 'GET', path: '/x?X-Amz-Signature=abc', inject: undefined },
-  { why: 'a signed URL (Google)', host: API, method: 'GET', path: '/x?a=b&x-goog-signature=abc', inject: undefined },
-  { why: 'a signed URL (Azure)', host: API, method: 'GET', path: '/x?sv=1&sig=abc', inject: undefined },
+  { why: 'a signed URL (AWS)', host: API, method: 'GET', path: '/x?X-Amz-Credential=a&X-Amz-Signature=abc', inject: undefined },
+  { why: 'a signed URL (Google)', host: API, method: 'GET', path: '/x?x-goog-credential=b&x-goog-signature=abc', inject: undefined },
+  { why: 'a signed URL (Azure)', host: API, method: 'GET', path: '/x?sv=1&se=2&s%69g=abc', inject: undefined },
 ]) {
   test(`I5 no credential on ${why}`, async () => {
     await using upstreamCa = await createUpstreamCa()
@@ -79,6 +79,36 @@ for (const [why, fields] of [
     )
   })
 }
+
+for (const path of ['/x?sig=', '/x?Signature=', '/x?sig=1', '/x?X-Amz-Signature=&X-Amz-Credential=a', '/x?signature=1']) {
+  test(`I5 "${path}" is no signed URL: the credential goes on it, and the agent's own does not`, async () => {
+    await using setting = await openSetting()
+    const { gate, secure, ca } = setting
+    await exchangeTls(
+      gate.port,
+      API,
+      secure.port,
+      ca,
+      `GET ${path} HTTP/1.1\r\nHost: ${API}:${secure.port}\r\nX-Api-Key: agent-own\r\nConnection: close\r\n\r\n`,
+    )
+    assert.equal(carries(secure.requests[0]?.rawHeaders), true)
+    assert.equal(secure.requests[0]?.rawHeaders.includes('agent-own'), false)
+  })
+}
+
+test("I5 where the credential is withheld (signed URL), the agent's own does not take its place", async () => {
+  await using setting = await openSetting()
+  const { gate, secure, ca } = setting
+  await exchangeTls(
+    gate.port,
+    API,
+    secure.port,
+    ca,
+    `GET /x?sig=1&se=2 HTTP/1.1\r\nHost: ${API}:${secure.port}\r\nAuthorization: agent-own\r\nX-Api-Key: agent-own\r\nConnection: close\r\n\r\n`,
+  )
+  assert.equal(secure.requests.length, 1)
+  assert.equal(secure.requests[0]?.rawHeaders.includes('agent-own'), false)
+})
 
 test('I5 Proxy-Authorization of the agent ends at the gate', async () => {
   await using setting = await openSetting()

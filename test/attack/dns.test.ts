@@ -11,8 +11,10 @@ import { bodyOf, exchangeRaw, exchangeTls, openTlsTunnel, openTunnel, readToEnd,
 import { API, CANARY, OTHER, policyFor } from '../support/setting.ts'
 import { createUpstreamCa, leafFor, openUpstream } from '../support/upstream.ts'
 
-const A = (...addresses: string[]) => (_host: string, family: 4 | 6) =>
-  family === 4 ? addresses.map((address) => ({ address, ttl: 1 })) : []
+const A =
+  (...addresses: string[]) =>
+  (_host: string, family: 4 | 6) =>
+    family === 4 ? addresses.map((address) => ({ address, ttl: 1 })) : []
 const codeOf = (answer: string): string => (JSON.parse(bodyOf(answer)) as { code: string }).code
 const get = (host: string, port: number, path = '/'): string =>
   `GET http://${host}:${port}${path} HTTP/1.1\r\nHost: ${host}:${port}\r\nConnection: close\r\n\r\n`
@@ -156,7 +158,9 @@ test('I4 a passthrough tunnel is judged too: a refused address gets no connectio
 test('a name without an address is 502 upstream_name_failed, and the same request works when the DNS has one', async () => {
   await using upstream = await openUpstream()
   let isThere = false
-  await using egress = await openNarrow(upstream.port, (_host, family) => (isThere && family === 4 ? [{ address: '127.0.0.1', ttl: 1 }] : []))
+  await using egress = await openNarrow(upstream.port, (_host, family) =>
+    isThere && family === 4 ? [{ address: '127.0.0.1', ttl: 1 }] : [],
+  )
   const answer = await exchangeRaw(egress.port, get(OTHER, upstream.port))
   assert.equal(statusOf(answer), 502)
   assert.equal(codeOf(answer), 'upstream_name_failed')

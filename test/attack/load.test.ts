@@ -30,7 +30,9 @@ function bufferBytes(): number {
 }
 
 /** A gate before a streaming upstream, and a small one under another name that says whether the gate still works. */
-async function openStreaming(upstream: Upstream): Promise<{ gate: TestGate; other: Upstream; ask: () => Promise<number> } & AsyncDisposable> {
+async function openStreaming(
+  upstream: Upstream,
+): Promise<{ gate: TestGate; other: Upstream; ask: () => Promise<number> } & AsyncDisposable> {
   const other = await openServer((_request, response) => void response.end('ok'))
   const gate = await openTestGate({
     policy: policyFor([upstream.port, other.port], { inject: '' }),
@@ -91,7 +93,8 @@ test('a download whose reader stops: the upstream stops too, others go on, and w
   let received = 0
   let peak = 0
   reader.on('data', (bytes: Buffer) => {
-    if (Math.floor(received / (30 * MB)) !== Math.floor((received + bytes.length) / (30 * MB))) peak = Math.max(peak, bufferBytes() - before)
+    if (Math.floor(received / (30 * MB)) !== Math.floor((received + bytes.length) / (30 * MB)))
+      peak = Math.max(peak, bufferBytes() - before)
     received += bytes.length
   })
   reader.resume()
@@ -116,7 +119,8 @@ test('an upload whose reader stops: the agent is held back, others go on, and wh
       socket.on('data', (bytes: Buffer) => {
         const body = head ? bytes.subarray(bytes.indexOf('\r\n\r\n') + 4) : bytes
         head = false
-        if (Math.floor(arrived / (20 * MB)) !== Math.floor((arrived + body.length) / (20 * MB))) peak = Math.max(peak, bufferBytes() - before)
+        if (Math.floor(arrived / (20 * MB)) !== Math.floor((arrived + body.length) / (20 * MB)))
+          peak = Math.max(peak, bufferBytes() - before)
         arrived += body.length
         sum.update(body)
         if (arrived === total) socket.end('HTTP/1.1 201 Created\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')

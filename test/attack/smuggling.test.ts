@@ -43,6 +43,8 @@ const REFUSED: readonly (readonly [why: string, head: string, body?: string])[] 
     'GET / HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n',
   ],
   ['Upgrade: websocket', 'GET / HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'],
+  ['Transfer_Encoding, which some servers fold', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer_Encoding: chunked\r\nContent-Length: 0\r\n'],
+  ['Content_Length, which some servers fold', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent_Length: 50\r\nContent-Length: 0\r\n'],
   ['TRACE', 'TRACE / HTTP/1.1\r\nHost: HOST\r\n'],
   ['more header fields than the limit', `GET / HTTP/1.1\r\nHost: HOST\r\n${'X: y\r\n'.repeat(300)}`],
   ['a header longer than the limit', `GET / HTTP/1.1\r\nHost: HOST\r\nX: ${'y'.repeat(1_000_000)}\r\n`],

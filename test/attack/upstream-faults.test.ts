@@ -51,7 +51,11 @@ for (const { why, bytes, code } of [
   { why: 'folded headers', bytes: 'HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n', code: 'upstream_invalid' },
   { why: 'a space before a colon', bytes: 'HTTP/1.1 200 OK\r\nContent-Length : 4\r\n\r\ngood', code: 'upstream_invalid' },
   { why: 'two lengths', bytes: 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\ngood', code: 'upstream_invalid' },
-  { why: 'a length and chunks', bytes: 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', code: 'upstream_invalid' },
+  {
+    why: 'a length and chunks',
+    bytes: 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    code: 'upstream_invalid',
+  },
   { why: 'a negative length', bytes: 'HTTP/1.1 200 OK\r\nContent-Length: -4\r\n\r\n', code: 'upstream_invalid' },
   { why: 'a status that is none', bytes: 'HTTP/1.1 99 Odd\r\nContent-Length: 0\r\n\r\n', code: 'upstream_invalid' },
   { why: 'a status of four digits', bytes: 'HTTP/1.1 2000 Odd\r\nContent-Length: 0\r\n\r\n', code: 'upstream_invalid' },

@@ -13,9 +13,20 @@ const host = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom('api.example.com', 'API.Example.COM', 'other.example.com') },
   {
     weight: 4,
-    arbitrary: fc.constantFrom('127.0.0.1', '0x7f.1', '2130706433', '[::1]', '[::ffff:127.0.0.1]', '[FE80::1%25eth0]', 'xn--bcher-kva.example'),
+    arbitrary: fc.constantFrom(
+      '127.0.0.1',
+      '0x7f.1',
+      '2130706433',
+      '[::1]',
+      '[::ffff:127.0.0.1]',
+      '[FE80::1%25eth0]',
+      'xn--bcher-kva.example',
+    ),
   },
-  { weight: 2, arbitrary: fc.constantFrom('api.example.com.', 'user@api.example.com', 'api.example.com\0.evil.test', 'api%2eexample.com', '') },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom('api.example.com.', 'user@api.example.com', 'api.example.com\0.evil.test', 'api%2eexample.com', ''),
+  },
   { weight: 2, arbitrary: fc.domain() },
   { weight: 1, arbitrary: byte },
 )
@@ -30,14 +41,23 @@ const path = fc.oneof(
   byte,
 )
 const target = fc.oneof(
-  { weight: 4, arbitrary: fc.tuple(fc.constantFrom('http://', 'https://', 'HTTP://', 'ftp://', ''), authority, path).map((all) => all.join('')) },
+  {
+    weight: 4,
+    arbitrary: fc.tuple(fc.constantFrom('http://', 'https://', 'HTTP://', 'ftp://', ''), authority, path).map((all) => all.join('')),
+  },
   { weight: 3, arbitrary: path },
   { weight: 1, arbitrary: byte },
 )
 const field = fc.oneof(
   { weight: 5, arbitrary: fc.tuple(fc.constantFrom('Host', 'host', 'HOST'), authority) },
-  { weight: 2, arbitrary: fc.tuple(fc.constantFrom('Content-Length', 'content-length'), fc.constantFrom('0', '4', '4, 4', '+4', '', '0x4')) },
-  { weight: 2, arbitrary: fc.tuple(fc.constant('Transfer-Encoding'), fc.constantFrom('chunked', 'Chunked', 'gzip, chunked', 'identity', '')) },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(fc.constantFrom('Content-Length', 'content-length'), fc.constantFrom('0', '4', '4, 4', '+4', '', '0x4')),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(fc.constant('Transfer-Encoding'), fc.constantFrom('chunked', 'Chunked', 'gzip, chunked', 'identity', '')),
+  },
   { weight: 1, arbitrary: fc.tuple(fc.constantFrom('Upgrade', 'Connection', 'Authorization', 'Accept', 'X-Api-Key'), byte) },
 )
 const tunnel: fc.Arbitrary<Tunnel | undefined> = fc.option(
@@ -61,7 +81,15 @@ const wild: fc.Arbitrary<Case> = fc.record({
 })
 /** Heads that mostly hold together: the interesting ones are a step away from what is right. */
 const near: fc.Arbitrary<Case> = fc
-  .record({ method, path, end: tunnel, name: host, suffix: port, more: fc.array(field, { maxLength: 1 }), scheme: fc.constantFrom('http', 'HTTPS') })
+  .record({
+    method,
+    path,
+    end: tunnel,
+    name: host,
+    suffix: port,
+    more: fc.array(field, { maxLength: 1 }),
+    scheme: fc.constantFrom('http', 'HTTPS'),
+  })
   .map(({ end, name, suffix, scheme, more, ...rest }) => {
     const named = end ? formatAuthority(end.host, end.port, DEFAULT_PORT[end.scheme]) : `${name}${suffix}`
     return {

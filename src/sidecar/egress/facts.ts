@@ -3,7 +3,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { Refusal } from '../../kernel/errors.ts'
 import type { Facts } from '../../policy/policy.ts'
-import { valuesOf, type RawHeaders } from './headers.ts'
+import { foldName, valuesOf, type RawHeaders } from './headers.ts'
 
 /** The end that a tunnel was opened for. Every request inside must name it. */
 export type Tunnel = { readonly scheme: 'http' | 'https'; readonly host: Hostname; readonly port: number }
@@ -14,9 +14,16 @@ export const DEFAULT_PORT = { http: 80, https: 443 } as const
 
 /** Visible ASCII without "#": what undici, llhttp and every upstream read alike. */
 const TARGET = /^[\x21\x22\x24-\x7e]+$/
+const FRAMING = new Set(['transfer-encoding', 'content-length'])
 const ABSOLUTE = /^(https?):\/\/([^/?#]*)(.*)$/i
-/** Query fields of a signed URL (AWS, Google, Azure, CloudFront). A credential on top would break or extend what was signed. */
-const PRESIGNED = /[?&](?:x-amz-signature|x-goog-signature|sig|signature)=/i
+/** Query fields of signed URLs: the signature, and what has to stand beside it (AWS, Google, Azure, older S3, CloudFront). */
+const SIGNATURES = [
+  ['x-amz-signature', 'x-amz-credential'],
+  ['x-goog-signature', 'x-goog-credential'],
+  ['sig', 'se'],
+  ['signature', 'expires'],
+  ['signature', 'key-pair-id'],
+] as const
 
 /** The canonical facts of a request, or why it is refused. I2 */
 export function readFacts(head: RequestHead, tunnel: Tunnel | undefined): Facts | Refusal {
@@ -39,9 +46,12 @@ export function readAuthority(target: string, rawHeaders: RawHeaders): { host: H
   return end
 }
 
-/** True when the URL carries a signature of its own: no credential is added then. */
+/** True when the URL carries a signature of its own: a credential on top would break or extend what was signed. */
 export function isPresigned(path: string): boolean {
-  return path.includes('?') && PRESIGNED.test(path)
+  const at = path.indexOf('?')
+  if (at === -1) return false
+  const query = new Map([...new URLSearchParams(path.slice(at + 1))].map(([name, value]) => [name.toLowerCase(), value]))
+  return SIGNATURES.some((names) => names.every((name) => (query.get(name) ?? '') !== ''))
 }
 
 /** What holds for every request, wherever it names its host. */
@@ -67,6 +77,9 @@ function refuseHead(head: RequestHead): Refusal | undefined {
   if (lengths.length > 1 || (lengths[0] !== undefined && (codings.length > 0 || !/^\d{1,15}$/.test(lengths[0])))) {
     return { code: 'request_malformed', message: 'the length of the body can be read in more than one way' }
   }
+  // Servers that fold "_" to "-" would see framing here that nobody else sees.
+  const folded = head.rawHeaders.find((name, i) => i % 2 === 0 && name.includes('_') && FRAMING.has(foldName(name)))
+  if (folded !== undefined) return { code: 'request_malformed', message: `the header "${shown(folded)}" can be read as another one` }
   const upgrade = valuesOf(head.rawHeaders, 'upgrade')[0]
   if (upgrade !== undefined) return { code: 'upgrade_refused', message: `Upgrade: ${shown(upgrade)}` }
   return undefined

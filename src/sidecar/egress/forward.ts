@@ -5,6 +5,7 @@ import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { forwardedResponseHeaders } from './headers.ts'
+import { sayFarewell } from './refuse.ts'
 
 /** What went over the wire. `error` says why an exchange did not end as it should. */
 export type Outcome = {
@@ -72,7 +73,8 @@ class Relay implements Dispatcher.DispatchHandler {
   readonly #response: ServerResponse
   readonly #done: (outcome: Outcome) => void
   #controller: Dispatcher.DispatchController | undefined
-  #idle: NodeJS.Timeout | undefined
+  #uploadIdle: NodeJS.Timeout | undefined
+  #readIdle: NodeJS.Timeout | undefined
   #status: number | undefined
   #bytesUp = 0
   #bytesDown = 0
@@ -89,16 +91,16 @@ class Relay implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#response.destroyed) controller.abort(agentGone())
-    else if (!this.#request.complete) this.#watchIdle('the body of the request')
+    else if (!this.#request.complete) this.#uploadIdle = this.#watch('the body of the request')
   }
 
   onBodySent(chunk: Uint8Array | string): void {
     this.#bytesUp += chunk.length
-    this.#idle?.refresh()
+    this.#uploadIdle?.refresh()
   }
 
   onRequestSent(): void {
-    this.#endIdle()
+    clearTimeout(this.#uploadIdle)
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, _headers: unknown, reason?: string): void {
@@ -109,7 +111,7 @@ class Relay implements Dispatcher.DispatchHandler {
     }
     this.#status = status
     const raw = controller.rawHeaders
-    const headers = forwardedResponseHeaders(Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : [])
+    const headers = forwardedResponseHeaders(Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : [], status)
     // A reason phrase means nothing to a client (RFC 9112 §4); one that Node would not write is left out. On a header that
     // Node would not write this throws, and undici ends the exchange with an error.
     this.#response.writeHead(status, VISIBLE.test(reason ?? '') ? (reason ?? '') : '', headers)
@@ -124,9 +126,9 @@ class Relay implements Dispatcher.DispatchHandler {
     this.#bytesDown += chunk.length
     if (this.#response.write(chunk)) return
     controller.pause()
-    this.#watchIdle('the agent, reading the answer,')
+    this.#readIdle = this.#watch('the agent, reading the answer,')
     this.#response.once('drain', () => {
-      this.#endIdle()
+      clearTimeout(this.#readIdle)
       controller.resume()
     })
   }
@@ -138,6 +140,8 @@ class Relay implements Dispatcher.DispatchHandler {
       this.#response.addTrailers(fields.flatMap((name, i): [string, string][] => (i % 2 === 0 ? [[name, fields[i + 1] ?? '']] : [])))
     }
     this.#response.end()
+    // The upstream said all it had to say before it had the whole body. What the agent still sends is for nobody.
+    if (!this.#request.complete) endAfter(this.#response, this.#request)
     this.#finish()
   }
 
@@ -146,17 +150,9 @@ class Relay implements Dispatcher.DispatchHandler {
   }
 
   /** Aborts when nothing moves for `LIMITS.bodyIdleMs`: a stalled side must not hold sockets and memory for good. */
-  #watchIdle(what: string): void {
-    this.#endIdle()
-    this.#idle = setTimeout(
-      () => this.#controller?.abort(Object.assign(new Error(`${what} stalled`), { code: 'BODY_IDLE' })),
-      LIMITS.bodyIdleMs,
-    )
-  }
-
-  #endIdle(): void {
-    clearTimeout(this.#idle)
-    this.#idle = undefined
+  #watch(what: string): NodeJS.Timeout {
+    const abort = (): void => this.#controller?.abort(Object.assign(new Error(`${what} stalled`), { code: 'BODY_IDLE' }))
+    return setTimeout(abort, LIMITS.bodyIdleMs)
   }
 
   readonly #onAgentGone = (): void => {
@@ -168,14 +164,26 @@ class Relay implements Dispatcher.DispatchHandler {
   #finish(error?: unknown): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#endIdle()
+    clearTimeout(this.#uploadIdle)
+    clearTimeout(this.#readIdle)
     this.#response.off('close', this.#onAgentGone)
     this.#done({ status: this.#status, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, ...(error !== undefined && { error }) })
   }
 }
 
-function agentGone(): Error {
-  return Object.assign(new Error('the agent closed the connection'), { code: 'AGENT_GONE' })
+/** Ends the connection once the answer is out. */
+function endAfter(response: ServerResponse, request: IncomingMessage): void {
+  const { socket } = request
+  const end = (): void => {
+    socket.end()
+    sayFarewell(socket)
+  }
+  if (response.writableFinished) end()
+  else response.once('finish', end)
+}
+
+function agentGone(): SallyportError {
+  return new SallyportError('agent_gone', 'the agent closed the connection')
 }
 
 /** The coded error for what undici or a socket says. Errors that have a code of ours stay as they are. */

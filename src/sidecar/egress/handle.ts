@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { writeCredential, type Secrets } from '../../credential/credential.ts'
+import { fieldOf, valueFor, type Secrets } from '../../credential/credential.ts'
 import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import { formatAuthority } from '../../kernel/hostname.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { CredentialBinding, Decision, Facts, Policy } from '../../policy/policy.ts'
 import type { Addresses } from './addresses.ts'
 import { openExchange, type Exchange, type ExchangeParts, type Where } from './exchange.ts'
 import { DEFAULT_PORT, isPresigned, readFacts, type Tunnel } from './facts.ts'
 import { forward, upstreamError, type Outcome } from './forward.ts'
-import { forwardedRequestHeaders, withCredential } from './headers.ts'
+import { forwardedRequestHeaders, withCredential, withoutCredentials } from './headers.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import type { Upstreams } from './upstreams.ts'
 
@@ -23,15 +24,19 @@ export type Handle = (request: IncomingMessage, response: ServerResponse, tunnel
 
 /** The story of a request: facts → decision → audit → addresses → credential → forward → audit. */
 export function createHandle(parts: HandleParts): Handle {
+  let running = 0
   return async (request, response, tunnel) => {
     const exchange = openExchange(parts, tunnel ? 'connect' : 'http')
+    running += 1
     try {
+      if (running > LIMITS.requestsMax)
+        return await refuse(exchange, response, tunnel ?? {}, { code: 'overloaded', message: 'too many requests at once' })
       const facts = readFacts({ method: request.method ?? '', url: request.url ?? '', rawHeaders: request.rawHeaders }, tunnel)
       if ('code' in facts) return await refuse(exchange, response, tunnel ?? {}, facts)
       const decision = decide(parts.policy, facts)
       if (decision.action === 'deny') return await refuse(exchange, response, facts, decision.refusal)
       // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
-      await exchange.allow(facts, decision.rule.id, decision.credential, decision.note)
+      await exchange.allow(facts, decision.rule.id, writtenBy(decision), decision.withheld)
       await pass(parts, exchange, request, response, facts, decision)
     } catch (error) {
       const refusal = refusalOf(error)
@@ -40,6 +45,8 @@ export function createHandle(parts: HandleParts): Handle {
         'egress refused',
       )
       give(response, refusal, exchange, {})
+    } finally {
+      running -= 1
     }
   }
 }
@@ -51,8 +58,10 @@ type Allowed = {
   readonly rule: Extract<Decision, { action: 'allow' }>['rule']
   /** How it leaves: by another scheme and port than it came where the rule upgrades it. */
   readonly target: Target
-  readonly credential: CredentialBinding | undefined
-  readonly note: string | undefined
+  /** The credential of this request. The place where it is written is never the agent's. */
+  readonly bound: CredentialBinding | undefined
+  /** Why the bound credential is not written, if so. */
+  readonly withheld: string | undefined
 }
 
 /** The policy's decision, with which credential, and over what the request leaves. */
@@ -63,12 +72,11 @@ function decide(policy: Policy, facts: Facts): Allowed | Denied {
   const isUpgraded = facts.scheme === 'http' && rule.upgrade
   const target: Target = isUpgraded ? { scheme: 'https', port: facts.port === DEFAULT_PORT.http ? DEFAULT_PORT.https : facts.port } : facts
   const bound = policy.credentialFor({ ...facts, ...target })
-  const reason = bound && withheld(facts, rule, target)
-  return { action: 'allow', rule, target, credential: reason === undefined ? bound : undefined, note: reason }
+  return { action: 'allow', rule, target, bound, withheld: bound && reasonToWithhold(facts, rule, target) }
 }
 
 /** Why a bound credential is not written, if so. I5: it leaves over verified TLS, or where the rule takes plain text. */
-function withheld(facts: Facts, rule: Allowed['rule'], target: Target): string | undefined {
+function reasonToWithhold(facts: Facts, rule: Allowed['rule'], target: Target): string | undefined {
   if (target.scheme === 'http' && !rule.plaintext) return 'plaintext: no credential added'
   if (isPresigned(facts.path)) return 'presigned: no credential added'
   return undefined
@@ -87,14 +95,14 @@ async function pass(
   let refusal: Refusal | undefined
   let address: string | undefined
   try {
-    const { rule, target, credential } = allowed
+    const { rule, target } = allowed
     const judged = await parts.addresses.judge(facts.host, target.port, rule)
     if ('code' in judged) {
       refusal = judged
     } else {
       address = judged.addresses[0]
       const headers = await requestHeaders(parts.secrets, request, facts, allowed)
-      const pool = parts.upstreams.pool({ ...judged, ...target, host: facts.host, credential: credential?.id ?? '' })
+      const pool = parts.upstreams.pool({ ...judged, ...target, host: facts.host, credential: writtenBy(allowed)?.id ?? '' })
       outcome = await forward(pool, { method: facts.method, path: facts.path, headers }, request, response)
     }
   } catch (error) {
@@ -102,23 +110,30 @@ async function pass(
   }
   if (outcome.error !== undefined) {
     const error = upstreamError(outcome.error, formatAuthority(facts.host, facts.port))
-    parts.log.warn({ requestId: exchange.requestId, host: facts.host, code: error.code, cause: codeOf(error.cause) }, error.message)
+    if (error.code !== 'agent_gone')
+      parts.log.warn({ requestId: exchange.requestId, host: facts.host, code: error.code, cause: codeOf(error.cause) }, error.message)
     refusal = refusalOf(error)
   }
   if (refusal) give(response, refusal, exchange, facts)
   await exchange.finish(facts, { ...outcome, refusal, address })
 }
 
+/** The credential that goes out with the request. */
+function writtenBy({ bound, withheld }: Allowed): CredentialBinding | undefined {
+  return withheld === undefined ? bound : undefined
+}
+
 async function requestHeaders(
   secrets: Secrets,
   request: IncomingMessage,
   facts: Facts,
-  { target, credential }: Allowed,
+  { target, bound, withheld }: Allowed,
 ): Promise<string[]> {
   const headers = forwardedRequestHeaders(request.rawHeaders, formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]))
-  if (!credential) return headers
-  const { field, value } = writeCredential(credential.place, await secrets.get(credential.secret))
-  return withCredential(headers, field, value)
+  if (!bound) return headers
+  const field = fieldOf(bound.place)
+  if (withheld !== undefined) return withoutCredentials(headers, field)
+  return withCredential(headers, field, valueFor(bound.place, await secrets.get(bound.secret)))
 }
 
 async function refuse(exchange: Exchange, response: ServerResponse, where: Where, refusal: Refusal): Promise<void> {

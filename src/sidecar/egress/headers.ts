@@ -1,3 +1,6 @@
+import { SallyportError } from '../../kernel/errors.ts'
+import { shown } from '../../kernel/shown.ts'
+
 /** Header fields as they stand on the wire: name, value, name, value, … */
 export type RawHeaders = readonly string[]
 
@@ -16,6 +19,9 @@ const HOP_BY_HOP = new Set([
   'proxy-authenticate',
   'proxy-authentication-info',
 ])
+
+/** Fields by which a request says that it is another one than its first line says: what was decided on is what is done. */
+const OVERRIDES = new Set(['x-http-method-override', 'x-http-method', 'x-method-override', 'x-original-url', 'x-rewrite-url'])
 
 /** Fields of a response that would lead the agent past the gate (RFC 7838). */
 const STRIPPED_FROM_RESPONSES = new Set(['alt-svc'])
@@ -51,7 +57,7 @@ export function forwardedRequestHeaders(headers: RawHeaders, host: string): stri
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? ''
     const lower = name.toLowerCase()
-    if (lower === 'host' || HOP_BY_HOP.has(lower)) continue
+    if (lower === 'host' || HOP_BY_HOP.has(lower) || OVERRIDES.has(foldName(name))) continue
     // A client must not be able to strip framing by naming it in Connection.
     if (named?.has(lower) === true && lower !== 'content-length') continue
     forwarded.push(name, headers[i + 1] ?? '')
@@ -59,14 +65,22 @@ export function forwardedRequestHeaders(headers: RawHeaders, host: string): stri
   return forwarded
 }
 
-/** The fields of a response that go on to the agent. */
-export function forwardedResponseHeaders(headers: readonly Buffer[]): string[] {
+/**
+ * The fields of a response that go on to the agent.
+ * @throws upstream_invalid for a transfer coding that would be lost with its field
+ */
+export function forwardedResponseHeaders(headers: readonly Buffer[], status: number): string[] {
   const raw = headers.map((part) => part.toString('latin1'))
   const forwarded: string[] = []
   const named = namedByConnection(raw)
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i] ?? ''
     const lower = name.toLowerCase()
+    if (lower === 'transfer-encoding' && (raw[i + 1] ?? '').trim().toLowerCase() !== 'chunked') {
+      throw new SallyportError('upstream_invalid', `the answer has "Transfer-Encoding: ${shown(raw[i + 1] ?? '')}"`)
+    }
+    // RFC 9110 §8.6: no length on a 204. A client that believed it would wait for bytes that never come.
+    if (lower === 'content-length' && status === 204) continue
     if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower)) continue
     if (named?.has(lower) === true && lower !== 'content-length') continue
     forwarded.push(name, raw[i + 1] ?? '')
@@ -74,18 +88,28 @@ export function forwardedResponseHeaders(headers: readonly Buffer[]): string[] {
   return forwarded
 }
 
-/** Writes a credential into its field. What the agent sent there, in any case and any number, and in sibling fields, goes. */
-export function withCredential(headers: readonly string[], field: string, value: string): string[] {
-  const lowerField = field.toLowerCase()
-  const written: string[] = []
+/**
+ * Without what the agent sent in a credential's field, in any case and any number, and in its siblings. "_" counts as "-":
+ * CGI and WSGI make one variable of both.
+ */
+export function withoutCredentials(headers: readonly string[], field: string): string[] {
+  const place = foldName(field)
+  const kept: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i] ?? ''
-    const lower = name.toLowerCase()
-    if (lower === lowerField || CREDENTIAL_FIELDS.has(lower)) continue
-    written.push(name, headers[i + 1] ?? '')
+    const name = foldName(headers[i] ?? '')
+    if (name !== place && !CREDENTIAL_FIELDS.has(name)) kept.push(headers[i] ?? '', headers[i + 1] ?? '')
   }
-  written.push(field, value)
-  return written
+  return kept
+}
+
+/** With the credential in its field, and nowhere else what the agent sent there. */
+export function withCredential(headers: readonly string[], field: string, value: string): string[] {
+  return [...withoutCredentials(headers, field), field, value]
+}
+
+/** A field name as lenient servers read it. */
+export function foldName(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-')
 }
 
 function namedByConnection(headers: RawHeaders): Set<string> | undefined {

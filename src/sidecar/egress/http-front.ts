@@ -5,6 +5,7 @@ import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import type { Hostname } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
+import { createConnections, type Connections } from './connections.ts'
 import type { Contexts } from './contexts.ts'
 import { openExchange, type ExchangeParts } from './exchange.ts'
 import type { Tunnel } from './facts.ts'
@@ -42,43 +43,17 @@ const SERVER_OPTIONS = {
 } as const
 
 export function createHttpFront(parts: HttpFrontParts): HttpFront {
-  const open = new Set<Socket>()
-  const tunnels = new WeakMap<Socket, Tunnel>()
+  const connections = createConnections()
   const servers: Server[] = []
-
-  function createHttpServer(): Server {
-    const running = new WeakMap<Socket, number>()
-    const refused = new WeakSet<Socket>()
-    const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-      const { socket } = request
-      running.set(socket, (running.get(socket) ?? 0) + 1)
-      void parts.handle(request, response, tunnels.get(socket)).finally(() => running.set(socket, (running.get(socket) ?? 1) - 1))
-    }
-    const server = createServer(SERVER_OPTIONS, onRequest)
-    server.on('checkContinue', onRequest)
-    // Node would drop what is over the limit unseen; facts.ts counts and refuses.
-    server.maxHeadersCount = 0
-    server.on('connection', (socket: Socket) => {
-      open.add(socket)
-      socket.once('close', () => open.delete(socket))
-      if (open.size > LIMITS.connectionsMax)
-        void refuseBare(parts, socket, { code: 'overloaded', message: 'too many connections' }, undefined)
-    })
-    server.on('clientError', (error: Error, socket: Socket) => {
-      // Node tells of every further piece of what could not be read: one refusal, one audit event.
-      if (refused.has(socket)) return
-      refused.add(socket)
-      // While an answer is due, one more would be taken for it: bytes that break an exchange end the connection.
-      if (socket.destroyed || codeOf(error) === 'ECONNRESET' || (running.get(socket) ?? 0) > 0) socket.destroy()
-      else void refuseBare(parts, socket, refusalOfParser(error), tunnels.get(socket))
-    })
+  const createFront = (): Server => {
+    const server = createHttpServer(parts, connections)
     servers.push(server)
     return server
   }
 
-  const inner = createHttpServer()
+  const inner = createFront()
   inner.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    void refuseBare(parts, socket, { code: 'method_refused', message: 'CONNECT inside a tunnel' }, tunnels.get(socket))
+    refuseConnection(parts, connections, socket, { code: 'method_refused', message: 'CONNECT inside a tunnel' })
   })
   // This server is only ever handed sockets. Node sets up its head timeouts when a server starts to listen.
   inner.emit('listening')
@@ -86,7 +61,7 @@ export function createHttpFront(parts: HttpFrontParts): HttpFront {
   /** Serves HTTP on the socket of a tunnel, under TLS with a certificate for the tunnel's host. */
   function serve(socket: Socket, tunnel: Tunnel): void {
     const serveOn = (served: Socket): void => {
-      tunnels.set(served, tunnel)
+      connections.setTunnel(served, tunnel)
       inner.emit('connection', served)
     }
     if (tunnel.scheme === 'http') serveOn(socket)
@@ -96,21 +71,61 @@ export function createHttpFront(parts: HttpFrontParts): HttpFront {
 
   return {
     createListener() {
-      const server = createHttpServer()
-      server.on('connect', (request: IncomingMessage, socket: Socket, head: Buffer) => void openTunnel(request, socket, head))
+      const server = createFront()
+      server.on('connection', (socket: Socket) => {
+        if (!connections.add(socket)) refuseConnection(parts, connections, socket, { code: 'overloaded', message: 'too many connections' })
+      })
+      server.on('connect', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+        // The tunnel's bytes and an answer that is still due would be one stream.
+        if (connections.isBusy(socket)) socket.destroy()
+        else void openTunnel(request, socket, head)
+      })
       return server
     },
     get connections() {
-      return open.size
+      return connections.size
     },
     drain() {
       for (const server of servers) server.closeIdleConnections()
     },
     destroy() {
-      for (const socket of open) socket.destroy()
+      connections.destroyAll()
       inner.close()
     },
   }
+}
+
+/** Node's HTTP server with our limits, and `handle` behind it. */
+function createHttpServer(parts: HttpFrontParts, connections: Connections): Server {
+  const server = createServer(SERVER_OPTIONS, onRequest)
+  server.on('checkContinue', onRequest)
+  // Node would drop what is over the limit unseen; facts.ts counts and refuses.
+  server.maxHeadersCount = 0
+  server.on('clientError', (error: Error, socket: Socket) => {
+    if (socket.destroyed || codeOf(error) === 'ECONNRESET') socket.destroy()
+    else refuseConnection(parts, connections, socket, refusalOfParser(error))
+  })
+  return server
+
+  function onRequest(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request
+    if (!connections.begin(socket)) {
+      socket.destroy()
+      return
+    }
+    void parts
+      .handle(request, response, connections.tunnelOf(socket))
+      .catch(() => socket.destroy())
+      .finally(() => connections.end(socket))
+  }
+}
+
+/** The last answer of a connection, for what never became a request. */
+function refuseConnection(parts: ExchangeParts, connections: Connections, socket: Socket, refusal: Refusal): void {
+  // While an answer is due, one more would be taken for it: then the connection ends without.
+  if (connections.isBusy(socket)) socket.destroy()
+  // Node tells of every further piece of what could not be read: one refusal, one audit event.
+  else if (connections.refuse(socket)) void refuseBare(parts, socket, refusal, connections.tunnelOf(socket))
 }
 
 /** Our own TLS on a tunnel's socket. `serve` gets it when the handshake is done. */
@@ -140,12 +155,12 @@ async function refuseBare(parts: ExchangeParts, socket: Socket, refusal: Refusal
   const where = tunnel ?? {}
   try {
     await exchange.deny(where, refusal)
-    if (socket.writable) writeRefusal(socket, refusal, { requestId: exchange.requestId, host: tunnel?.host, port: tunnel?.port })
+    writeRefusal(socket, refusal, { requestId: exchange.requestId, host: tunnel?.host, port: tunnel?.port })
     await exchange.finish(where, { refusal, bytesUp: 0, bytesDown: 0 })
   } catch (error) {
     parts.log.error({ requestId: exchange.requestId, code: refusalOf(error).code }, 'egress refused')
+    socket.destroy()
   }
-  socket.destroySoon()
 }
 
 function refusalOfParser(error: Error): Refusal {

@@ -1,6 +1,7 @@
 import { STATUS_CODES, type ServerResponse } from 'node:http'
-import type { Writable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import { ERRORS, SallyportError, type Refusal, type RefusalCode } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 
 /** Who was refused what, as far as it is known. */
@@ -45,12 +46,24 @@ export function answerRefusal(response: ServerResponse, refusal: Refusal, reques
   response.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' }).end(body)
 }
 
-/** The same on a bare socket: for CONNECT and for what never became a request. */
-export function writeRefusal(socket: Writable, refusal: Refusal, request: RefusedRequest): void {
+/** The same on a bare socket, which it ends: for CONNECT and for what never became a request. */
+export function writeRefusal(socket: Duplex, refusal: Refusal, request: RefusedRequest): void {
   const { status, headers, body } = problem(refusal, request)
   const fields = Object.entries({ ...headers, connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`)
   // The reason phrase is all that some clients show of a refused CONNECT.
   socket.end(`HTTP/1.1 ${status} Refused by Sallyport: ${refusal.code}\r\n${fields.join('')}\r\n${body}`)
+  sayFarewell(socket)
+}
+
+/**
+ * Waits for the other side to close, `LIMITS.farewellMs` at most. What it still sends is read away: closing over unread bytes
+ * would reset the connection before the answer is read, and a socket that nobody reads never notices that its peer is gone.
+ */
+export function sayFarewell(socket: Duplex): void {
+  const timer = setTimeout(() => socket.destroy(), LIMITS.farewellMs)
+  socket.once('close', () => clearTimeout(timer))
+  socket.on('error', () => socket.destroy())
+  socket.resume()
 }
 
 function problem(refusal: Refusal, request: RefusedRequest): { status: number; headers: Record<string, string>; body: string } {

@@ -67,6 +67,7 @@ export function createUpstreams(trust: SecureContext): Upstreams {
         pools.delete(id) // moves it to the young end
       } else {
         shrink()
+        if (pools.size >= LIMITS.upstreamPoolsMax) throw new SallyportError('overloaded', 'too many upstreams are busy at once')
         pool = open(key)
       }
       pools.set(id, pool)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { writeCredential } from '../../../src/credential/credential.ts'
+import { fieldOf, valueFor } from '../../../src/credential/credential.ts'
 import { Secret } from '../../../src/kernel/secret.ts'
 
 for (const { place, value, written } of [
@@ -13,15 +13,14 @@ for (const { place, value, written } of [
   { place: { kind: 'basic', username: 'u' }, value: 'a:b', written: ['Authorization', 'Basic dTphOmI='] },
 ] as const) {
   test(`a credential in ${JSON.stringify(place)} is written as ${written.join(': ')}`, () => {
-    const { field, value: text } = writeCredential(place, new Secret('TOKEN', value))
-    assert.deepEqual([field, text], written)
+    assert.deepEqual([fieldOf(place), valueFor(place, new Secret('TOKEN', value))], written)
   })
 }
 
 test('basic credentials are read back as the user name and the secret, whatever the secret', () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[!-9;-~]{0,20}$/), fc.stringMatching(/^[ -~]{1,80}$/), (username, value) => {
-      const { value: text } = writeCredential({ kind: 'basic', username }, new Secret('TOKEN', value))
+      const text = valueFor({ kind: 'basic', username }, new Secret('TOKEN', value))
       assert.equal(Buffer.from(text.replace(/^Basic /, ''), 'base64').toString(), `${username}:${value}`)
     }),
   )

@@ -25,8 +25,8 @@ for (const name of [
 ]) {
   test(`${name} ends at this hop, in requests and in responses, in every case`, () => {
     for (const spelling of [name, name.toLowerCase(), name.toUpperCase()]) {
-      assert.deepEqual(forwardedRequestHeaders([spelling, 'x', 'Accept', '*/*'], 'h'), ['host', 'h', 'Accept', '*/*'])
-      assert.deepEqual(forwardedResponseHeaders(buffers(spelling, 'x', 'Etag', '"1"')), ['Etag', '"1"'])
+      assert.deepEqual(forwardedRequestHeaders([spelling, 'chunked', 'Accept', '*/*'], 'h'), ['host', 'h', 'Accept', '*/*'])
+      assert.deepEqual(forwardedResponseHeaders(buffers(spelling, 'chunked', 'Etag', '"1"'), 200), ['Etag', '"1"'])
     }
   })
 }
@@ -47,23 +47,23 @@ for (const { why, connection, gone } of [
   test(`a field is ${gone ? 'dropped' : 'kept'} when Connection has ${why}`, () => {
     const raw = [...connection.flatMap((value) => ['Connection', value]), 'X-Hop', '1']
     assert.equal(valuesOf(forwardedRequestHeaders(raw, 'h'), 'x-hop').length, gone ? 0 : 1)
-    assert.equal(valuesOf(forwardedResponseHeaders(buffers(...raw)), 'x-hop').length, gone ? 0 : 1)
+    assert.equal(valuesOf(forwardedResponseHeaders(buffers(...raw), 200), 'x-hop').length, gone ? 0 : 1)
   })
 }
 
 test('I10 Content-Length and Host stay though Connection names them: a client must not strip framing', () => {
   const forwarded = forwardedRequestHeaders(['Connection', 'content-length, host', 'Content-Length', '4', 'Host', 'h'], 'h')
   assert.deepEqual(forwarded, ['host', 'h', 'Content-Length', '4'])
-  assert.deepEqual(forwardedResponseHeaders(buffers('Connection', 'content-length', 'Content-Length', '4')), ['Content-Length', '4'])
+  assert.deepEqual(forwardedResponseHeaders(buffers('Connection', 'content-length', 'Content-Length', '4'), 200), ['Content-Length', '4'])
 })
 
 test('Alt-Svc is stripped from responses: it would lead the agent past the gate', () => {
-  assert.deepEqual(forwardedResponseHeaders(buffers('Alt-Svc', 'h3=":443"', 'alt-svc', 'clear', 'A', 'b')), ['A', 'b'])
+  assert.deepEqual(forwardedResponseHeaders(buffers('Alt-Svc', 'h3=":443"', 'alt-svc', 'clear', 'A', 'b'), 200), ['A', 'b'])
 })
 
 test('repeated fields, their order, their spelling and their bytes stay as they came', () => {
   const fields = ['Set-Cookie', 'a=1', 'X-Latin', 'caf\xe9', 'set-cookie', 'b=2', 'SET-COOKIE', 'a=1']
-  assert.deepEqual(forwardedResponseHeaders(buffers(...fields)), fields)
+  assert.deepEqual(forwardedResponseHeaders(buffers(...fields), 200), fields)
   assert.deepEqual(forwardedRequestHeaders(fields, 'h').slice(2), fields)
 })
 
@@ -92,4 +92,25 @@ test('I5 the field of the credential is written once, in place of all that the a
 test('I5 a credential is never removed by a Connection field, as it is written after those are gone', () => {
   const forwarded = forwardedRequestHeaders(['Connection', 'authorization', 'Authorization', 'own'], 'h')
   assert.deepEqual(withCredential(forwarded, 'Authorization', 'ours'), ['host', 'h', 'Authorization', 'ours'])
+})
+
+for (const name of ['X-HTTP-Method-Override', 'x-method-override', 'X_HTTP_Method', 'X-Original-URL', 'x-rewrite-url']) {
+  test(`${name} ends at the gate: what was decided on is what is done`, () => {
+    assert.deepEqual(forwardedRequestHeaders([name, 'DELETE', 'Accept', 'a'], 'h'), ['host', 'h', 'Accept', 'a'])
+  })
+}
+
+test("I5 an agent's field that differs by an underscore only goes too: CGI makes one variable of both", () => {
+  assert.deepEqual(withCredential(['x_api_key', 'own', 'X_Service_Key', 'own'], 'X-Service-Key', 'ours'), ['X-Service-Key', 'ours'])
+})
+
+for (const coding of ['gzip, chunked', 'gzip', 'identity', 'chunked, chunked']) {
+  test(`I10 an answer with Transfer-Encoding: ${coding} is refused: its coding would be lost with the field`, () => {
+    assert.throws(() => forwardedResponseHeaders(buffers('Transfer-Encoding', coding), 200), { code: 'upstream_invalid' })
+  })
+}
+
+test('a 204 has no Content-Length, other answers keep theirs', () => {
+  assert.deepEqual(forwardedResponseHeaders(buffers('Content-Length', '5'), 204), [])
+  assert.deepEqual(forwardedResponseHeaders(buffers('Content-Length', '5'), 304), ['Content-Length', '5'])
 })

@@ -92,7 +92,11 @@ test('the same holds where Node writes the head', async () => {
 
 test('a client reads the refusal as an HTTP answer', async () => {
   await using server = await openServer((_request, response) =>
-    answerRefusal(response, { code: 'host_not_allowed', message: 'h\u00e9llo "x"\r\nX-Evil: 1' }, { requestId: 'q1', host: 'a.test', port: 80 }),
+    answerRefusal(
+      response,
+      { code: 'host_not_allowed', message: 'h\u00e9llo "x"\r\nX-Evil: 1' },
+      { requestId: 'q1', host: 'a.test', port: 80 },
+    ),
   )
   const answer = await fetch(`http://127.0.0.1:${server.port}/`)
   assert.equal(answer.status, 403)

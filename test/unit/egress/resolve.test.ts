@@ -80,7 +80,10 @@ test('a hosts file gives IPv4 first too, and its broken lines mean nothing', asy
 })
 
 test('without a hosts file the DNS answers', async () => {
-  const resolve = createResolve({ fixed: new Map(), hostsFile: '/nonexistent/hosts', ask: async () => [{ address: '192.0.2.1', ttl: 60 }] }, Date)
+  const resolve = createResolve(
+    { fixed: new Map(), hostsFile: '/nonexistent/hosts', ask: async () => [{ address: '192.0.2.1', ttl: 60 }] },
+    Date,
+  )
   assert.deepEqual(await resolve(API), ['192.0.2.1'])
 })
 
