@@ -14,17 +14,15 @@ const LENIENCIES: readonly Leniency[] = [
  * The ways in which lenient servers may read a canonical path, apart from the exact one: reserved characters decoded, empty
  * segments dropped, `;parameters` cut off or not, `%2F` a separator or not. Denials look at all of them, so that `/admin;x`,
  * `/;/admin`, `/x%2Fadmin` and `/%40admin` don't pass by a rule that denies `/admin`, `/x/admin` or `/@admin`.
- * Empty when every server reads it as `splitPath` does.
+ * None when every server reads it as `splitPath` does.
  */
 export function splitPathLoosely(path: string): readonly PathSegments[] {
-  const isPlain = !path.includes('%') && !path.includes(';') && !path.endsWith('/') && !path.includes('//')
-  if (isPlain) return []
+  if (!path.includes('%') && !path.includes(';') && !path.endsWith('/')) return []
   const exact = upperHex(path)
   const decoded = decodeReserved(exact)
   // Split before parameters are cut: "/x;%2Fadmin" is "/x/admin" to a server that decodes first, and "/x" to others.
-  const texts = new Set([decoded, decoded.replaceAll('%2F', '/')])
-  for (const text of [...texts]) texts.add(text.replace(/;[^/]*/g, ''))
-  return [...texts].map((text) => text.split('/').filter((segment) => segment !== '')).filter((reading) => !isSame(reading, exact))
+  const texts = [decoded, decoded.replaceAll('%2F', '/')].flatMap((text) => [text, text.replace(/;[^/]*/g, '')])
+  return [...new Set(texts)].filter((text) => text !== exact || path.endsWith('/')).map((text) => text.split('/').filter(Boolean))
 }
 
 /** A pattern as lenient servers may read it: what a path of `splitPathLoosely` is matched with. Without the pattern itself. */
@@ -37,10 +35,6 @@ export function loosen(pattern: PathPattern): PathPattern[] {
     seen.add(key)
     return [{ ...pattern, segments }]
   })
-}
-
-function isSame(reading: PathSegments, exact: string): boolean {
-  return `/${reading.join('/')}` === exact && reading.length > 0
 }
 
 /** Piece by piece, as a star that is decoded from `%2A` is no wildcard. */

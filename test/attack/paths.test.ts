@@ -152,3 +152,86 @@ test('a denial by path on a wildcard holds for requests that an exact rule witho
     assert.equal(verdict(source.decide({ ...factsOf('GET https://api.example.com/'), path })), expected, path)
   }
 })
+
+/** Spellings that some server takes for what `denied` is about. `bytes`: the pattern matches them as they stand. */
+for (const { denied, path, why, bytes = false } of [
+  { denied: '/caf%C3%A9', bytes: true, path: '/caf%c3%a9', why: 'hex digits have no case' },
+  { denied: '/caf%C3%A9', path: '/caf%C3%A9;x', why: 'parameters are cut off' },
+  { denied: '/caf%C3%A9', path: '/caf%c3%a9;x', why: 'parameters are cut off, and hex digits have no case' },
+  { denied: '/caf%c3%a9', path: '/caf%C3%A9;x', why: 'hex digits have no case in a rule either' },
+  { denied: '/admin/**', path: '/admin%2Fusers', why: '%2F is decoded into a separator' },
+  { denied: '/admin/**', path: '/admin%2fusers', why: '%2f is decoded into a separator' },
+  { denied: '/admin/**', path: '/admin;x%2Fusers', why: '%2F is decoded before parameters are cut off' },
+  { denied: '/admin', path: '/admin;x%2Fusers', why: 'parameters are cut off before %2F is decoded' },
+  { denied: '/x/*/secret', path: '/x/y%2Fsecret', why: '%2F ends the segment of a star' },
+  { denied: '/x/*/secret', bytes: true, path: '/x/y%2Fz/secret', why: '%2F is a character of the segment of a star' },
+  { denied: '/x/*/@secret', path: '/x/y%2Fz/%40secret', why: '%2F is a character where others are decoded' },
+  { denied: '/x/*/secret', bytes: true, path: '/x/y;/secret', why: 'a parameter without a name is cut off' },
+  { denied: '/@scope%2Fname', path: '/@scope/name', why: 'the rule has the encoded spelling of a separator' },
+  { denied: '/@scope%2F*', path: '/@scope/name', why: 'the rule has an encoded separator before a star' },
+  { denied: '/@scope/name', path: '/@scope%2fname', why: 'the request has the encoded spelling of a separator' },
+  { denied: '/admin', path: '/admin/', why: 'a slash at the end is dropped' },
+  { denied: '/admin', path: '/admin;/', why: 'an empty parameter and a slash at the end' },
+  { denied: '/admin', path: '/admin/;x', why: 'a last segment of parameters alone is dropped' },
+  { denied: '/admin', path: '/admin%2F', why: 'an encoded slash at the end is dropped' },
+  { denied: '/admin', path: '/%2Fadmin', why: 'an encoded slash at the beginning is dropped' },
+  { denied: '/admin', path: '/;x/admin', why: 'a first segment of parameters alone is dropped' },
+  { denied: '/admin', path: '/;/admin', why: 'a first segment of an empty parameter is dropped' },
+  { denied: '/admin', path: '/%3B/%3badmin%2F/admin', why: 'encoded semicolons begin parameters' },
+  { denied: '/admin/x', path: '/admin%2F%2Fx', why: 'encoded slashes in a row are one' },
+  { denied: '/admin/', path: '/admin', why: 'the rule has a slash at the end' },
+  { denied: '/admin;v=1', path: '/admin;v=2', why: 'the rule has parameters' },
+  { denied: '/a*;v=1', path: '/ab%3Bv=1', why: 'the rule has parameters after a star' },
+  { denied: '/a*@', path: '/a;b%40', why: 'a star matches parameters where others are decoded' },
+  { denied: '/a%2Fb;v=1', path: '/a/b;v=2', why: 'the rule has an encoded separator and parameters' },
+  { denied: '/a*%2Fz;v=1', path: '/a%2Fb%2Fz;v=2', why: 'a star matches %2F in a rule that has parameters' },
+  { denied: '/a%2Fb*z;v', path: '/a/b;z;v', why: 'a star matches parameters in a rule that has an encoded separator' },
+  { denied: '/%40*%2Fz;v', path: '/@;%2Fq%2Fz;v', why: 'a star matches parameters and %2F' },
+  { denied: '/', path: '/;x', why: 'nothing is left of it' },
+  { denied: '/', path: '/%2F', why: 'an encoded slash is all of it' },
+]) {
+  const rules = [
+    { id: 'all', host: 'api.example.com' },
+    { id: 'no', host: 'api.example.com', paths: [denied], action: 'deny' },
+  ]
+  test(`I9 a rule that denies ${denied} denies ${path}: ${why}`, () => {
+    const facts = { ...factsOf('GET https://api.example.com/'), path }
+    assert.equal(verdict(policyOf({ rules }).decide(facts)), 'denied_by_rule no')
+    const asking = rules.map((rule) => (rule.id === 'no' ? { ...rule, action: 'ask' } : rule))
+    assert.equal(verdict(policyOf({ rules: asking }).decide(facts)), 'controller_unavailable no')
+  })
+
+  if (bytes) continue
+  test(`I9 a rule that allows ${denied} does not allow ${path}: an allowance is never widened`, () => {
+    const only = policyOf({ rules: [{ id: 'only', host: 'api.example.com', paths: [denied] }] })
+    assert.equal(verdict(only.decide({ ...factsOf('GET https://api.example.com/'), path })), 'denied_by_rule')
+  })
+}
+
+for (const { denied, path, why } of [
+  { denied: '/admin', path: '/admin/users', why: 'what is below is another path' },
+  { denied: '/admin', path: '/admin%2Fusers', why: 'what is below is another path, with %2F too' },
+  { denied: '/admin/*', path: '/admin/', why: 'a star matches no empty segment' },
+  { denied: '/admin', path: '/administrator;x', why: 'a segment is whole' },
+  { denied: '/%2A', path: '/x', why: 'an encoded star is no wildcard' },
+  { denied: '/%2A%2Fx', path: '/y/x', why: 'an encoded star before an encoded slash is no wildcard' },
+  { denied: '/admin', path: '/ADMIN', why: 'paths have case' },
+  { denied: '/admin/x', path: '/admin%252Fx', why: '%2F that is encoded twice is none' },
+]) {
+  test(`a rule that denies ${denied} leaves ${path} alone: ${why}`, () => {
+    const source = policyOf({
+      rules: [
+        { id: 'all', host: 'api.example.com' },
+        { id: 'no', host: 'api.example.com', paths: [denied], action: 'deny' },
+      ],
+    })
+    assert.equal(verdict(source.decide({ ...factsOf('GET https://api.example.com/'), path })), 'allow all')
+  })
+}
+
+test('%2F is no reason to refuse a path as not canonical, and a credential for /v1/** is not written for /v1%2Fx', () => {
+  const facts = { ...factsOf('GET https://bound.example.com/'), path: '/v1%2Fx' }
+  assert.equal(verdict(policy.decide(facts)), 'allow bound')
+  assert.equal(policy.credentialFor(facts), undefined)
+  assert.equal(policy.credentialFor({ ...facts, path: '/v1/x%2Fy' })?.id, 'c')
+})

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { isHostname, parseHostname } from '../../src/kernel/hostname.ts'
 import { coversHost, hostsOverlap, matchesHost, parseHostPattern } from '../../src/policy/hosts.ts'
+import { loosen, splitPathLoosely } from '../../src/policy/lenient-paths.ts'
 import { canonicalPath, matchesPath, parsePathPattern, pathProblem, pathsOverlap, splitPath } from '../../src/policy/paths.ts'
 
 const label = fc.constantFrom('a', 'b', 'ab', 'x-y')
@@ -80,6 +81,42 @@ test('a path pattern matches what a regular expression that tries everything say
   fc.assert(
     fc.property(pathPattern, pathText, (text, path) => assert.equal(matchesPath(compiled(text), splitPath(path)), naiveMatch(text, path))),
     { numRuns: 5_000 },
+  )
+})
+
+/** What lenient servers take for nothing: parameters, empty segments, another spelling of "/" or of a reserved character. */
+const respelling = fc.array(
+  fc.record({
+    at: fc.nat(20),
+    insert: fc.constantFrom(';', ';x', '%3bx', '%2F', '/;', '/;x%40', '%2f%3B'),
+    slash: fc.constantFrom('/', '%2F', '%2f', '/;/', ';a/', '%3B%2F'),
+  }),
+  { minLength: 1, maxLength: 4 },
+)
+
+test('what a rule denies by a path it denies in every respelling that a server which decodes, drops parameters and merges slashes undoes', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom('a', 'b%C3%A9', '@x', '(c)'), { minLength: 1, maxLength: 4 }),
+      fc.constantFrom('', '/**', '/'),
+      respelling,
+      (names, tail, changes) => {
+        const denied = compiled(`/${names.join('/')}${tail}`)
+        const respelled = names.map((name, index) => {
+          const mine = changes.filter(({ at }) => at % names.length === index)
+          const spelled = mine.length % 2 === 1 ? name.replace('@', '%40').replaceAll('(', '%28').toLowerCase() : name
+          return `${mine[0]?.slash ?? '/'}${spelled}${mine.map(({ insert }) => insert).join('/')}`
+        })
+        const text = respelled.join('').replace(/^(?!\/)/, '/')
+        if (pathProblem(text) !== undefined) return
+        const readings = [splitPath(text), ...splitPathLoosely(text)]
+        assert.ok(
+          [denied, ...loosen(denied)].some((read) => readings.some((reading) => matchesPath(read, reading))),
+          `${text} passes by ${denied.text}`,
+        )
+      },
+    ),
+    { numRuns: 10_000 },
   )
 })
 

@@ -5,7 +5,6 @@ import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { forwardedResponseHeaders } from './headers.ts'
-import { sayFarewell } from './refuse.ts'
 
 /** What went over the wire. `error` says why an exchange did not end as it should. */
 export type Outcome = {
@@ -140,8 +139,8 @@ class Relay implements Dispatcher.DispatchHandler {
       this.#response.addTrailers(fields.flatMap((name, i): [string, string][] => (i % 2 === 0 ? [[name, fields[i + 1] ?? '']] : [])))
     }
     this.#response.end()
-    // The upstream said all it had to say before it had the whole body. What the agent still sends is for nobody.
-    if (!this.#request.complete) endAfter(this.#response, this.#request)
+    // The upstream said all it had to say before it had the whole body.
+    if (!this.#request.complete) boundRest(this.#request)
     this.#finish()
   }
 
@@ -171,15 +170,13 @@ class Relay implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Ends the connection once the answer is out. */
-function endAfter(response: ServerResponse, request: IncomingMessage): void {
+/** An agent that has its answer may send the rest of the body for nobody, but not for ever. */
+function boundRest(request: IncomingMessage): void {
   const { socket } = request
-  const end = (): void => {
-    socket.end()
-    sayFarewell(socket)
-  }
-  if (response.writableFinished) end()
-  else response.once('finish', end)
+  const timer = setTimeout(() => {
+    if (!request.complete) socket.destroy()
+  }, LIMITS.farewellMs)
+  socket.once('close', () => clearTimeout(timer))
 }
 
 function agentGone(): SallyportError {

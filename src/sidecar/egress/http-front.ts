@@ -143,8 +143,12 @@ function serveTls(socket: Socket, host: Hostname, contexts: Contexts, log: Log, 
     clearTimeout(timer)
     socket.destroy()
   })
+  // An agent that ends its side in the middle of the handshake is gone: the socket would stay half open until the time is up.
+  const onEnd = (): void => void secure.destroy()
+  secure.once('end', onEnd)
   secure.once('secure', () => {
     clearTimeout(timer)
+    secure.off('end', onEnd)
     serve(secure)
   })
 }

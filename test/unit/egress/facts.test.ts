@@ -151,9 +151,13 @@ for (const { target, host, gives } of [
 }
 
 for (const { path, signed } of [
-  { path: '/x?X-Amz-Signature=a', signed: true },
-  { path: '/x?a=b&x-goog-signature=a', signed: true },
-  { path: '/x?sv=1&sig=a', signed: true },
+  { path: '/x?X-Amz-Signature=a&X-Amz-Credential=k', signed: true },
+  { path: '/x?a=b&x-goog-credential=k&x-goog-signature=a', signed: true },
+  { path: '/x?sv=1&se=2&sig=a', signed: true },
+  { path: '/x?se=2&s%69g=a', signed: true },
+  { path: '/x?X-Amz-Signature=a', signed: false },
+  { path: '/x?X-Amz-Signature=&X-Amz-Credential=k', signed: false },
+  { path: '/x?sig=', signed: false },
   { path: '/x?Expires=1&Signature=a', signed: true },
   { path: '/x?design=a', signed: false },
   { path: '/sig=a', signed: false },

@@ -1,0 +1,10 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, statSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { engineCpus, engineIsolates, engineNetworks } from './engine-facts.ts'
+import { readEnvFile, writeEnvFile } from './env-file.ts'
+import { GIT_ENVIRONMENT, guardGit } from './git-guard.ts'
+import type { Jail } from './jail.ts'
+import { reserveJail } from './subnets.ts'
+
