@@ -10,7 +10,7 @@ export function fieldOf(place: CredentialPlace): string {
   return place.kind === 'basic' ? 'Authorization' : place.header
 }
 
-/** The value of that field. The only place in the product where a secret becomes part of a request. */
+/** The value of that field. I1: the only place in the product where a secret becomes part of a request. */
 export function valueFor(place: CredentialPlace, secret: Secret): string {
   switch (place.kind) {
     case 'header':

@@ -73,7 +73,7 @@ for (const { why, bytes, code } of [
     assert.equal(problem.host, API)
     assert.doesNotMatch(answer, /good|hello|yyyy|OpenSSH/)
     assert.match(await faulty.ask(), /^HTTP\/1\.1 200 OK[^]*good$/)
-    const [finished] = (await faulty.gate.audit()).filter((event) => event['event'] === 'finished')
+    const finished = (await faulty.gate.audit()).find((event) => event['event'] === 'finished')
     assert.deepEqual([finished?.['status'], finished?.['code']], [502, code])
   })
 }
@@ -102,7 +102,7 @@ for (const { why, bytes } of [
     assert.doesNotMatch(answer, /\r\n0\r\n\r\n$/, 'an end would say that it is whole')
     assert.doesNotMatch(answer, /content-length: 4\r\n/i)
     assert.match(await faulty.ask(), /good$/)
-    const [finished] = (await faulty.gate.audit()).filter((event) => event['event'] === 'finished')
+    const finished = (await faulty.gate.audit()).find((event) => event['event'] === 'finished')
     assert.match(String(finished?.['code']), /^upstream_(invalid|unreachable)$/)
   })
 }
@@ -143,7 +143,7 @@ for (const reason of ['S\xf6lala', '\u00d6K', '\x80\xff', 'tab\tbed', 'a'.repeat
 
 test('an upstream that closes a kept connection does not cost the next request its answer', async () => {
   let sockets = 0
-  const upstream = await openRawUpstream((socket) => {
+  await using upstream = await openRawUpstream((socket) => {
     sockets += 1
     socket.on('end', () => socket.end())
     socket.on('data', () => {
@@ -151,7 +151,6 @@ test('an upstream that closes a kept connection does not cost the next request i
       socket.end()
     })
   })
-  await using _upstream = upstream
   await using gate = await openTestGate({ policy: policyFor([upstream.port], { inject: '' }), hosts: { [API]: ['127.0.0.1'] } })
   const agent = connect(gate.port, '127.0.0.1')
   await once(agent, 'connect')

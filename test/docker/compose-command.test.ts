@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import { ROOT, capture } from '../../scripts/steps.ts'
 import { composeCommand } from '../../src/cli/compose.ts'
-import { readEnvFile } from '../../src/controller/sessions/env-file.ts'
+import { readEnvFile, writeEnvFile } from '../../src/controller/sessions/env-file.ts'
 import { temporaryFolder } from '../support/audit.ts'
 
 const POLICY = 'version: 1\nnetwork: {mode: restricted, rules: []}\n'
@@ -18,7 +18,10 @@ async function place(workspaceName = 'work') {
   mkdirSync(join(folder.path, 'policy'))
   writeFileSync(policy, POLICY)
   const envFile = join(folder.path, 'env')
+  const environment: Record<string, string> = { SALLYPORT_HOME: join(folder.path, 'home') }
   return {
+    /** Of the command. */
+    environment,
     folder: folder.path,
     workspace,
     policy,
@@ -26,7 +29,7 @@ async function place(workspaceName = 'work') {
     env: () => readEnvFile(envFile),
     async run(...argv: string[]): Promise<string> {
       let out = ''
-      const io = { out: (text: string) => void (out += text), err: () => undefined, env: { SALLYPORT_HOME: join(folder.path, 'home') } }
+      const io = { out: (text: string) => void (out += text), err: () => undefined, env: environment }
       assert.equal(await composeCommand.run(['--output', envFile, ...argv], io), 0)
       return out
     },
@@ -184,6 +187,100 @@ for (const { what, prepare } of [
     assert.throws(() => statSync(join(here.workspace, '.env')), { code: 'ENOENT' })
   })
 }
+
+/** What compose.yaml mounts or builds with by a variable, in every place where the agent could write it. */
+for (const variable of ['SALLYPORT_EXTRA_CA', 'SALLYPORT_SECRETS_DIR', 'SALLYPORT_POLICY_DIR', 'SALLYPORT_STATE_DIR']) {
+  const isFile = variable === 'SALLYPORT_EXTRA_CA'
+  // The state's folder follows from SALLYPORT_HOME: what the file says of it is replaced.
+  const sources = variable === 'SALLYPORT_STATE_DIR' ? (['environment'] as const) : (['environment', 'file'] as const)
+  for (const source of sources) {
+    for (const how of ['', ' behind a symlink', ' behind a symlink to a symlink', ' by a relative path'] as const) {
+      test(`${variable} of the ${source} that lies in the workspace${how} is refused, and nothing is written`, async () => {
+        await using here = await place()
+        await here.run('--workspace', here.workspace, '--policy', here.policy)
+        const inside = join(here.workspace, 'inside')
+        if (isFile) writeFileSync(inside, '')
+        else mkdirSync(inside)
+        const [one, two] = [join(here.folder, 'one'), join(here.folder, 'two')]
+        symlinkSync(inside, one)
+        symlinkSync(one, two)
+        const value = {
+          '': inside,
+          ' behind a symlink': one,
+          ' behind a symlink to a symlink': two,
+          // compose reads it from the folder of compose.yaml, this command's user from the current one; here they are one.
+          ' by a relative path': relative(ROOT, inside),
+        }[how]
+        if (source === 'environment') here.environment[variable] = value
+        else writeEnvFile(here.envFile, new Map([[variable, value]]))
+        const before = readFileSync(here.envFile, 'utf8')
+        await assert.rejects(here.run('--workspace', here.workspace), { code: 'config_invalid', message: /lies in the workspace/ })
+        assert.equal(readFileSync(here.envFile, 'utf8'), before)
+      })
+    }
+  }
+}
+
+test('a folder of secrets that a symlink leads to where nothing is yet, in the workspace, is refused and not made', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  symlinkSync(join(here.workspace, 'later'), join(here.folder, 'link'))
+  writeEnvFile(here.envFile, new Map([['SALLYPORT_SECRETS_DIR', join(here.folder, 'link', 'secrets')]]))
+  await assert.rejects(here.run('--workspace', here.workspace), { code: 'config_invalid', message: /lies in the workspace/ })
+  assert.deepEqual(readdirSync(here.workspace), [])
+})
+
+test('a symlink that leads to itself is refused', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  symlinkSync(join(here.folder, 'loop'), join(here.folder, 'loop'))
+  writeEnvFile(here.envFile, new Map([['SALLYPORT_SECRETS_DIR', join(here.folder, 'loop')]]))
+  await assert.rejects(here.run('--workspace', here.workspace), { code: 'config_invalid' })
+})
+
+test('an authority in the workspace is refused in a file that served another workspace, whose line would stay', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const other = join(here.folder, 'other')
+  mkdirSync(other)
+  writeFileSync(join(other, 'ca.pem'), '')
+  writeEnvFile(here.envFile, new Map([['SALLYPORT_EXTRA_CA', join(other, 'ca.pem')]]))
+  await assert.rejects(here.run('--workspace', other, '--policy', here.policy), { code: 'config_invalid', message: /SALLYPORT_EXTRA_CA/ })
+})
+
+for (const source of ['environment', 'file'] as const) {
+  test(`of the ${source}’s SALLYPORT_EXTRA_CA the real path is written: a symlink on its way may be the agent’s`, async () => {
+    await using here = await place()
+    await here.run('--workspace', here.workspace, '--policy', here.policy)
+    const [real, agents, link] = [join(here.folder, 'ca.pem'), join(here.workspace, 'link'), join(here.folder, 'link')]
+    writeFileSync(real, '')
+    symlinkSync(real, agents)
+    symlinkSync(agents, link)
+    if (source === 'environment') here.environment['SALLYPORT_EXTRA_CA'] = link
+    else writeEnvFile(here.envFile, new Map([['SALLYPORT_EXTRA_CA', link]]))
+    await here.run('--workspace', here.workspace)
+    assert.equal(here.env().get('SALLYPORT_EXTRA_CA'), real)
+  })
+}
+
+test('of a folder of secrets the real path is written', async () => {
+  await using here = await place()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const [real, agents] = [join(here.folder, 'mine'), join(here.workspace, 'link')]
+  mkdirSync(real)
+  symlinkSync(real, agents)
+  symlinkSync(agents, join(here.folder, 'link'))
+  writeEnvFile(here.envFile, new Map([['SALLYPORT_SECRETS_DIR', join(here.folder, 'link')]]))
+  await here.run('--workspace', here.workspace)
+  assert.equal(here.env().get('SALLYPORT_SECRETS_DIR'), real)
+})
+
+test('an authority that does not exist is an error that names it', async () => {
+  await using here = await place()
+  here.environment['SALLYPORT_EXTRA_CA'] = join(here.folder, 'none.pem')
+  await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy), { code: 'config_invalid', message: /none\.pem/ })
+  assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
+})
 
 for (const { what, argv, code } of [
   {

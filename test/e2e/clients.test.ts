@@ -134,30 +134,34 @@ test('curl uploads 30 MB unchanged, also when it asks first with Expect: 100-con
   }
 })
 
-test('git clones, fetches and pushes over HTTPS with a credential that it does not have', { skip: without('git', '--version') }, async () => {
-  const work = join(proxy.home, 'work')
-  const url = `https://${GIT}:${git.port}/acme/x.git`
-  const clone = await run(['git', 'clone', url, work])
-  assert.equal(clone.code, 0, clone.stderr)
-  assert.equal(await readFile(join(work, 'README'), 'utf8'), 'hello\n')
-  assert.equal(await readFile(join(work, 'blob'), 'hex').then((hex) => hex.length), 4_000_000)
-  await writeFile(join(work, 'new'), 'from the agent\n')
-  const identity = ['-c', 'user.name=Agent', '-c', 'user.email=agent@example.com']
-  for (const argv of [
-    ['git', 'add', 'new'],
-    ['git', ...identity, 'commit', '-m', 'new'],
-    ['git', 'push', 'origin', 'HEAD'],
-    ['git', 'fetch'],
-  ]) {
-    const ended = await run(argv, {}, work)
-    assert.equal(ended.code, 0, `${argv.join(' ')}: ${ended.stderr}`)
-  }
-  const again = await run(['git', 'clone', url, join(proxy.home, 'again')])
-  assert.equal(again.code, 0)
-  assert.equal(await readFile(join(proxy.home, 'again', 'new'), 'utf8'), 'from the agent\n')
-  const config = await readFile(join(work, '.git', 'config'), 'utf8')
-  assert.doesNotMatch(config, new RegExp(CANARY))
-})
+test(
+  'git clones, fetches and pushes over HTTPS with a credential that it does not have',
+  { skip: without('git', '--version') },
+  async () => {
+    const work = join(proxy.home, 'work')
+    const url = `https://${GIT}:${git.port}/acme/x.git`
+    const clone = await run(['git', 'clone', url, work])
+    assert.equal(clone.code, 0, clone.stderr)
+    assert.equal(await readFile(join(work, 'README'), 'utf8'), 'hello\n')
+    assert.equal(await readFile(join(work, 'blob'), 'hex').then((hex) => hex.length), 4_000_000)
+    await writeFile(join(work, 'new'), 'from the agent\n')
+    const identity = ['-c', 'user.name=Agent', '-c', 'user.email=agent@example.com']
+    for (const argv of [
+      ['git', 'add', 'new'],
+      ['git', ...identity, 'commit', '-m', 'new'],
+      ['git', 'push', 'origin', 'HEAD'],
+      ['git', 'fetch'],
+    ]) {
+      const ended = await run(argv, {}, work)
+      assert.equal(ended.code, 0, `${argv.join(' ')}: ${ended.stderr}`)
+    }
+    const again = await run(['git', 'clone', url, join(proxy.home, 'again')])
+    assert.equal(again.code, 0)
+    assert.equal(await readFile(join(proxy.home, 'again', 'new'), 'utf8'), 'from the agent\n')
+    const config = await readFile(join(work, '.git', 'config'), 'utf8')
+    assert.doesNotMatch(config, new RegExp(CANARY))
+  },
+)
 
 test('git with a wrong credential of its own gets ours in its place', { skip: without('git', '--version') }, async () => {
   const { code, stderr } = await run(['git', 'ls-remote', `https://agent:wrong@${GIT}:${git.port}/acme/x.git`])
@@ -196,8 +200,11 @@ except urllib.error.HTTPError as error:
   assert.equal(lastAuthorization(secure), `Bearer ${CANARY}`)
 })
 
-test('python3 http.client reuses one tunnel for several requests, and sees the reason of a refused CONNECT', { skip: noPython }, async () => {
-  const script = `
+test(
+  'python3 http.client reuses one tunnel for several requests, and sees the reason of a refused CONNECT',
+  { skip: noPython },
+  async () => {
+    const script = `
 import sys, http.client, json
 proxy, host, port, denied = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 connection = http.client.HTTPSConnection("127.0.0.1", int(proxy), timeout=20)
@@ -211,14 +218,24 @@ try:
     refused.request("GET", "/")
 except OSError as error:
     print(error)`
-  const { code, stdout, stderr } = await run(['python3', '-c', script, String(proxy.port), API, String(secure.port), DENIED])
-  assert.equal(code, 0, stderr)
-  assert.match(stdout, /^\/1\n\/2\nTunnel connection failed: 403 .*host_not_allowed\n$/)
-})
+    const { code, stdout, stderr } = await run(['python3', '-c', script, String(proxy.port), API, String(secure.port), DENIED])
+    assert.equal(code, 0, stderr)
+    assert.match(stdout, /^\/1\n\/2\nTunnel connection failed: 403 .*host_not_allowed\n$/)
+  },
+)
 
 test('wget gets HTTPS and HTTP', { skip: without('wget', '--version') }, async () => {
   for (const url of [`https://${API}:${secure.port}/wget`, `http://${API}:${plain.port}/wget`]) {
-    const { code, stdout, stderr } = await run(['wget', '-q', '-O', '-', '--timeout=20', '--tries=1', `--ca-certificate=${proxy.ready.ca}`, url])
+    const { code, stdout, stderr } = await run([
+      'wget',
+      '-q',
+      '-O',
+      '-',
+      '--timeout=20',
+      '--tries=1',
+      `--ca-certificate=${proxy.ready.ca}`,
+      url,
+    ])
     assert.equal(code, 0, stderr)
     assert.match(stdout, /"saw":"\/wget"/)
   }

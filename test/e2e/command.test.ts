@@ -341,11 +341,11 @@ test('I1 a secret is in no output, no file and no argument of a proxy that used 
   await exchangeRaw(proxy.port, get(upstream.port).replace('GET ', 'GET  \0'))
   await exchangeRaw(proxy.port, get(1))
   const env = cleanEnvironment(proxy.home)
-  const arguments_ = await runProgram(['ps', '-o', 'args=', '-p', String(proxy.child.pid)], env)
+  const processLine = await runProgram(['ps', '-o', 'args=', '-p', String(proxy.child.pid)], env)
   await proxy.stop('SIGTERM')
   const files = await runProgram(['grep', '-rl', CANARY, proxy.home], env)
   assert.equal(files.stdout, '')
-  assert.doesNotMatch(proxy.output() + arguments_.stdout, new RegExp(CANARY))
+  assert.doesNotMatch(proxy.output() + processLine.stdout, new RegExp(CANARY))
 })
 
 test('I1 a bad secret value is not in the message that refuses it', async () => {

@@ -64,7 +64,7 @@ const pathPattern = fc
 
 /** By regular expression, which tries everything. */
 function naiveMatch(text: string, path: string): boolean {
-  const segments = text.slice(1).split('/')
+  const segments = text === '' ? [] : text.slice(1).split('/')
   const source = segments
     .map((segment) => (segment === '**' ? '(?:/[^/]*)*' : segment === '*' ? '/[^/]+' : `/${segment.replaceAll('*', '[^/]*')}`))
     .join('')
@@ -81,6 +81,36 @@ test('a path pattern matches what a regular expression that tries everything say
   fc.assert(
     fc.property(pathPattern, pathText, (text, path) => assert.equal(matchesPath(compiled(text), splitPath(path)), naiveMatch(text, path))),
     { numRuns: 5_000 },
+  )
+})
+
+/** A path or a pattern as each kind of server reads it, as text. Nothing of the code under test. */
+function readingsOf(text: string): string[] {
+  const exact = text.replace(/%[0-9a-f]{2}/gi, (triplet) => triplet.toUpperCase())
+  const decoded = exact.replaceAll('%40', '@').replaceAll('%3B', ';')
+  const lenient = [decoded, decoded.replaceAll('%2F', '/')]
+    .flatMap((reading) => [reading, reading.replace(/;[^/]*/g, '')])
+    .map((reading) => reading.replace(/\/+/g, '/').replace(/\/$/, ''))
+  return [exact, ...lenient]
+}
+
+const spelledText = (parts: readonly string[]) =>
+  fc
+    .array(fc.constantFrom(...parts), { maxLength: 7 })
+    .map((chosen) => `/${chosen.join('')}`)
+    .filter((text) => pathProblem(text) === undefined && typeof parsePathPattern(text) !== 'string')
+
+test('some reading of a pattern matches some reading of a path exactly where texts and a regular expression say so', () => {
+  const parts = ['a', 'a', 'b', '/', '%2F', ';', '%3b', '@', '%40']
+  fc.assert(
+    fc.property(spelledText([...parts, '*', '*']), spelledText(parts), (text, path) => {
+      const denied = compiled(text)
+      const readings = [splitPath(path), ...splitPathLoosely(path)]
+      const found = [denied, ...loosen(denied)].some((read) => readings.some((reading) => matchesPath(read, reading)))
+      const naive = readingsOf(text).some((read) => readingsOf(path).some((reading) => naiveMatch(read, reading)))
+      assert.equal(found, naive)
+    }),
+    { numRuns: 20_000 },
   )
 })
 

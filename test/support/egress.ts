@@ -56,7 +56,7 @@ export async function openTestEgress(options: {
   const handle = createHandle({ policy, audit, secrets, addresses, upstreams, log, system })
   const front = createHttpFront({ policy, audit, addresses, log, system, handle, contexts: createContexts(authority, system) })
   const server = front.createListener()
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", () => done()))
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', () => done()))
   parts.defer(() => new Promise<void>((done) => server.close(() => done())))
   parts.defer(() => front.destroy())
   const all = parts.move()

@@ -1,5 +1,17 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { engineCpus, engineIsolates, engineNetworks } from './engine-facts.ts'
@@ -8,3 +20,282 @@ import { GIT_ENVIRONMENT, guardGit } from './git-guard.ts'
 import type { Jail } from './jail.ts'
 import { reserveJail } from './subnets.ts'
 
+/** What the operator asks for. Paths may be relative to the current folder. */
+export type ProjectRequest = {
+  readonly envFile: string
+  /** Default: the one in the file, else the current folder. */
+  readonly workspace: string | undefined
+  /** Files in one folder. Default: the ones in the file. */
+  readonly policy: readonly string[]
+  readonly demo: boolean
+}
+
+/** Where Sallyport is: the folder that holds compose.yaml, and `SALLYPORT_HOME`. */
+export type Installation = { readonly packageRoot: string; readonly home: string }
+
+/** Whose the containers' processes are on the host. */
+export type Owner = { readonly uid: number; readonly gid: number }
+
+/** A compose project for one workspace, as written. Paths are real ones. */
+export type ComposeProject = Plan & { readonly jail: Jail }
+
+type Plan = {
+  readonly name: string
+  readonly envFile: string
+  readonly workspace: string
+  /** The folder of all projects. */
+  readonly home: string
+  readonly stateDir: string
+  readonly secretsDir: string
+  readonly policies: { readonly dir: string; readonly files: readonly string[] }
+  /** Authorities that the sidecar trusts besides its own, as PEM. */
+  readonly extraCa: string | undefined
+  readonly owner: Owner
+  readonly demo: boolean
+  /** What the file said for this workspace before. */
+  readonly present: ReadonlyMap<string, string>
+  readonly leavesDemo: boolean
+}
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** For an operator who is root: the containers' processes are nobody on the host. */
+const UNPRIVILEGED_UID = 10_001
+const AGENT_CPUS_MAX = 2
+const LINKS_MAX = 40
+/** What compose.yaml cannot say for every workspace, beside the project's state. */
+const WORKSPACE_FILE = 'workspace.yaml'
+const DEMO_PROFILE = 'demo'
+const POLICY_MOUNT = '/etc/sallyport/policy'
+const ENGINE_SOCKET = '/var/run/docker.sock'
+/** What compose.yaml mounts by a variable. compose takes one of the environment rather than the file's. */
+const MOUNTED = ['SALLYPORT_SECRETS_DIR', 'SALLYPORT_POLICY_DIR', 'SALLYPORT_STATE_DIR', 'SALLYPORT_EXTRA_CA']
+
+/**
+ * Writes the `.env` and the state of a compose project for one workspace. What stands in the file already is kept, unless it
+ * served another workspace.
+ * @throws SallyportError config_invalid when anything that holds the agent lies where the agent can write, usage and
+ * policy_not_found for policies, engine_unavailable, subnet_exhausted. Nothing is written then but a reservation of a subnet.
+ */
+export function writeComposeProject(request: ProjectRequest, installation: Installation, environment: Environment): ComposeProject {
+  const plan = planProject(request, installation, environment)
+  checkPlaces(plan, installation, environment)
+  return writeProject(plan, installation)
+}
+
+function planProject(request: ProjectRequest, { packageRoot, home }: Installation, environment: Environment): Plan {
+  const envFile = resolve(request.envFile)
+  const file = readEnvFile(envFile)
+  const workspace = realFolder(request.workspace ?? file.get('SALLYPORT_WORKSPACE') ?? process.cwd(), 'workspace')
+  // A file that served another workspace passes nothing on: its secrets and its policy were that one's.
+  const present = file.get('SALLYPORT_WORKSPACE') === workspace ? file : new Map<string, string>()
+  const name = present.get('COMPOSE_PROJECT_NAME') ?? projectName(workspace)
+  const projects = realpathOfNearest(join(resolve(home), 'compose'))
+  const stateDir = join(projects, name)
+  const secrets = present.get('SALLYPORT_SECRETS_DIR')
+  const extraCa = environment['SALLYPORT_EXTRA_CA']
+  return {
+    name,
+    envFile,
+    workspace,
+    home: projects,
+    stateDir,
+    secretsDir: secrets === undefined ? join(stateDir, 'secrets') : placeInFile(secrets, packageRoot),
+    policies: policyFiles(request, present, packageRoot),
+    // From the whole file: its line stays, whichever workspace it served.
+    extraCa: extraCa ? realFile(resolve(extraCa)) : realFile(file.get('SALLYPORT_EXTRA_CA'), packageRoot),
+    owner: ownerOf(workspace),
+    demo: request.demo || (request.policy.length === 0 && present.get('COMPOSE_PROFILES') === DEMO_PROFILE),
+    present,
+    leavesDemo: file.get('COMPOSE_PROFILES') === DEMO_PROFILE,
+  }
+}
+
+/** Whatever the agent can write must not decide what holds the agent, or what the operator's next command runs. */
+function checkPlaces(plan: Plan, { packageRoot }: Installation, environment: Environment): void {
+  const places = [
+    ['the .env', plan.envFile],
+    ['compose.yaml', packageRoot],
+    ["Sallyport's state", plan.stateDir],
+    ['the folder of secrets', plan.secretsDir],
+    ['the policy', plan.policies.dir],
+    ['SALLYPORT_EXTRA_CA', plan.extraCa],
+    ["the engine's socket", ENGINE_SOCKET],
+    ...MOUNTED.map((name) => [name, environment[name] && resolve(packageRoot, environment[name])] as const),
+  ] as const
+  for (const [what, place] of places) if (place) refuseInside(plan.workspace, what, place)
+}
+
+function writeProject(plan: Plan, installation: Installation): ComposeProject {
+  // Before the subnet: a reservation whose project has no state counts as abandoned.
+  mkdirSync(plan.stateDir, { recursive: true, mode: 0o700 })
+  const jail = reserveJail(plan.home, plan.name, plan.present.get('SALLYPORT_SUBNET'), engineNetworks())
+  const env = environmentOf(plan, jail, installation)
+  writeState(plan)
+  if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(plan))
+  writeEnvFile(plan.envFile, env)
+  return { ...plan, jail }
+}
+
+function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): Map<string, string> {
+  const { name, workspace, stateDir, secretsDir, policies, extraCa, owner, demo, present } = plan
+  const env = new Map([
+    ['COMPOSE_PROJECT_NAME', name],
+    ['COMPOSE_FILE', [join(packageRoot, 'compose.yaml'), join(stateDir, WORKSPACE_FILE)].join(':')],
+    ['SALLYPORT_WORKSPACE', workspace],
+    ['SALLYPORT_SUBNET', jail.subnet],
+    ['SALLYPORT_IP_RANGE', jail.ipRange],
+    ['SALLYPORT_SIDECAR_IP', jail.sidecar],
+    ['SALLYPORT_GATEWAY_MODE', engineIsolates() ? 'isolated' : 'nat'],
+    ['SALLYPORT_UID', String(owner.uid)],
+    ['SALLYPORT_GID', String(owner.gid)],
+    ['SALLYPORT_STATE_DIR', stateDir],
+    ['SALLYPORT_SECRETS_DIR', secretsDir],
+    ['SALLYPORT_POLICY_DIR', policies.dir],
+    ['SALLYPORT_POLICY', policies.files.map((policy) => `${POLICY_MOUNT}/${policy}`).join(':')],
+    ['SALLYPORT_AGENT_CPUS', present.get('SALLYPORT_AGENT_CPUS') ?? String(Math.min(AGENT_CPUS_MAX, engineCpus()))],
+  ])
+  if (extraCa !== undefined) env.set('SALLYPORT_EXTRA_CA', extraCa)
+  // Without the demo its authority must not stay among those that upstreams may be certified by.
+  if (demo || plan.leavesDemo) {
+    env.set('COMPOSE_PROFILES', demo ? DEMO_PROFILE : '')
+    env.set('SALLYPORT_UPSTREAM_CA', demo ? '/etc/sallyport/demo-ca/ca.crt' : '')
+    env.set('SALLYPORT_DEMO_TOKEN_SHA256', '')
+  }
+  return env
+}
+
+function projectName(workspace: string): string {
+  const slug = basename(workspace)
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 24)
+  const hash = createHash('sha256').update(workspace).digest('hex').slice(0, 8)
+  return ['sallyport', slug, hash].filter(Boolean).join('-')
+}
+
+function policyFiles(request: ProjectRequest, present: ReadonlyMap<string, string>, packageRoot: string): Plan['policies'] {
+  const paths = request.demo && request.policy.length === 0 ? [join(packageRoot, 'policies', 'demo.yaml')] : request.policy
+  if (paths.length === 0) {
+    const [dir, files] = [present.get('SALLYPORT_POLICY_DIR'), present.get('SALLYPORT_POLICY')]
+    if (dir !== undefined && files !== undefined) {
+      return { dir: placeInFile(dir, packageRoot), files: files.split(':').map((file) => basename(file)) }
+    }
+    throw new SallyportError('usage', 'no policy is named', { hint: 'add --policy FILE, or --demo to try it out' })
+  }
+  const real = paths.map((file) => {
+    if (!existsSync(file)) throw new SallyportError('policy_not_found', `policy "${file}" does not exist`)
+    return realpathSync(file)
+  })
+  const dirs = new Set(real.map((file) => dirname(file)))
+  if (dirs.size > 1) {
+    throw new SallyportError('usage', `the policies lie in ${dirs.size} folders`, {
+      hint: 'put them into one: a container can mount one folder here',
+    })
+  }
+  return { dir: dirname(real[0] ?? ''), files: real.map((file) => basename(file)) }
+}
+
+function realFolder(path: string, what: string): string {
+  try {
+    if (statSync(path).isDirectory()) return realpathSync(path)
+  } catch (cause) {
+    if (codeOf(cause) !== 'ENOENT') throw cause
+  }
+  throw new SallyportError('config_invalid', `${what} "${path}" is not a folder`)
+}
+
+/** A path of the `.env`. compose reads a relative one from the folder of compose.yaml. */
+function placeInFile(path: string, packageRoot: string): string {
+  return realpathOfNearest(resolve(packageRoot, path))
+}
+
+/** The real path is what is checked and what is written: a symlink on the way could lead through the workspace. */
+function realFile(path: string | undefined, base = '/'): string | undefined {
+  if (path === undefined || path === '') return undefined
+  const full = resolve(base, path)
+  if (existsSync(full) && statSync(full).isFile()) return realpathSync(full)
+  throw new SallyportError('config_invalid', `SALLYPORT_EXTRA_CA "${path}" is not a file`, { hint: 'write the whole path of a PEM file' })
+}
+
+function refuseInside(workspace: string, what: string, place: string): void {
+  const inside = relative(workspace, realpathOfNearest(place))
+  if (inside === '' || (inside !== '..' && !inside.startsWith(`..${sep}`))) {
+    throw new SallyportError('config_invalid', `${what} (${place}) lies in the workspace ${workspace}, where the agent could rewrite it`, {
+      hint: 'keep it outside of what the agent may write',
+    })
+  }
+}
+
+/** The real path of what exists of a path, with the rest appended: the workspace may be reached through a symlink, also through one to what does not exist yet. */
+function realpathOfNearest(path: string, links = 0): string {
+  if (existsSync(path)) return realpathSync(path)
+  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
+  if (isLink && links >= LINKS_MAX) throw new SallyportError('config_invalid', `"${path}" is a symbolic link that leads nowhere`)
+  if (isLink) return realpathOfNearest(resolve(dirname(path), readlinkSync(path)), links + 1)
+  return join(realpathOfNearest(dirname(path), links), basename(path))
+}
+
+/** The operator; for root the workspace's owner, and where that is root too, a uid that owns nothing. */
+function ownerOf(workspace: string): Owner {
+  const [uid, gid] = [process.getuid?.() ?? UNPRIVILEGED_UID, process.getgid?.() ?? UNPRIVILEGED_UID]
+  if (uid !== 0) return { uid, gid }
+  const folder = statSync(workspace)
+  return folder.uid === 0 ? { uid: UNPRIVILEGED_UID, gid: UNPRIVILEGED_UID } : { uid: folder.uid, gid: folder.gid }
+}
+
+function writeState(plan: Plan): void {
+  const { workspace, stateDir, secretsDir, owner, demo } = plan
+  mkdirSync(secretsDir, { recursive: true, mode: 0o700 })
+  writeFileSync(join(stateDir, WORKSPACE_FILE), workspaceFile(workspace))
+  writeFileSync(join(stateDir, 'passwd'), passwd(owner), { mode: 0o644 })
+  writeFileSync(join(stateDir, 'group'), group(owner), { mode: 0o644 })
+  const token = demoTokenFile(plan)
+  if (demo && !existsSync(token)) writeFileSync(token, randomBytes(32).toString('base64url'), { mode: 0o400, flag: 'wx' })
+  // A folder that the operator named is the operator's to set up.
+  if (secretsDir === join(stateDir, 'secrets')) handOver(secretsDir, owner)
+}
+
+function demoTokenFile({ secretsDir }: Plan): string {
+  return join(secretsDir, 'DEMO_TOKEN')
+}
+
+function demoTokenHash(plan: Plan): string {
+  return createHash('sha256')
+    .update(readFileSync(demoTokenFile(plan), 'utf8').trim())
+    .digest('hex')
+}
+
+/** The mounts over the workspace's git metadata, as JSON, which is YAML too. compose reads a dollar sign as a variable. */
+function workspaceFile(workspace: string): string {
+  const volumes = guardGit(workspace).map(({ path, readOnly }) => ({
+    type: 'bind',
+    source: join(workspace, path),
+    target: `/workspace/${path}`,
+    read_only: readOnly,
+    bind: { create_host_path: false },
+  }))
+  const agent = volumes.length === 0 ? {} : { volumes, environment: GIT_ENVIRONMENT }
+  return `${JSON.stringify({ services: { agent } }, null, 2).replaceAll('$', '$$$$')}\n`
+}
+
+/** Only the sidecar's uid reads the secrets. The owner can be set by root only; anybody else is that uid already. */
+function handOver(secretsDir: string, owner: Owner): void {
+  const isRoot = process.getuid?.() === 0
+  for (const name of readdirSync(secretsDir)) {
+    const file = join(secretsDir, name)
+    if (!lstatSync(file).isFile()) continue
+    chmodSync(file, 0o400)
+    if (isRoot) chownSync(file, owner.uid, owner.gid)
+  }
+  chmodSync(secretsDir, 0o700)
+  if (isRoot) chownSync(secretsDir, owner.uid, owner.gid)
+}
+
+function passwd({ uid, gid }: Owner): string {
+  return `root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:/home/agent:/bin/bash\n`
+}
+
+function group({ gid }: Owner): string {
+  return `root:x:0:\nnogroup:x:65534:\nagent:x:${gid}:\n`
+}

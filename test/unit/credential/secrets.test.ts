@@ -22,7 +22,7 @@ function open(source: Source, env: Record<string, string | undefined> = { PATH }
 function program(body: string): Disposable & { dir: string; argv: string[]; at(name: string): string } {
   const files = writeFiles({ print: `#!/bin/sh\n${body}\n` })
   chmodSync(files.at('print'), 0o700)
-  return { dir: files.dir, argv: [files.at('print')], at: files.at, [Symbol.dispose]: () => files[Symbol.dispose]() }
+  return { dir: files.dir, argv: [files.at('print')], at: (name) => files.at(name), [Symbol.dispose]: () => files[Symbol.dispose]() }
 }
 
 async function failure(promise: Promise<unknown>): Promise<SallyportError> {
@@ -203,9 +203,10 @@ test('a command that does not end is killed after LIMITS.secretExecMs, also when
 
 test('I1 a secret prints as its name, whichever way it is printed', () => {
   const secret = new Secret('TOKEN', CANARY)
-  const error = new SallyportError('secret_unavailable', `with ${secret}`, { cause: { secret } })
+  const error = new SallyportError('secret_unavailable', `with ${secret.toString()}`, { cause: { secret } })
   const printed = [
     String(secret),
+    // oxlint-disable-next-line typescript/restrict-template-expressions
     `${secret}`,
     JSON.stringify({ secret, list: [secret] }),
     inspect(secret),

@@ -58,11 +58,10 @@ test('an upstream that has sent all still gets the rest of what the agent sends'
 
 test('the same through a socket that the gate dialled itself', async () => {
   let rest: Promise<string> = Promise.resolve('')
-  const upstream = await openRawUpstream((socket) => {
+  await using upstream = await openRawUpstream((socket) => {
     rest = all(socket)
     socket.end('greeting')
   })
-  await using _upstream = upstream
   await using left = await openSocketPair()
   const dialled = await dialTcp({ host: hostname('127.0.0.1'), port: upstream.port, addresses: ['127.0.0.1'] })
   const done = relay(left.server, dialled)
@@ -83,14 +82,14 @@ for (const { side, from, to } of [
     const paused = once(source, 'pause')
     const chunk = Buffer.alloc(256 * 1024, 'x')
     let sent = 0
-    const all = new Promise<void>((resolve) => sockets[from].once('finish', resolve))
+    const sentAll = new Promise<void>((resolve) => sockets[from].once('finish', resolve))
     const feed = (): void => {
       while (sent < 64 * 1024 * 1024 && sockets[from].write(chunk)) sent += chunk.length
       if (sent >= 64 * 1024 * 1024) sockets[from].end()
     }
     sockets[from].on('drain', feed)
     feed()
-    await Promise.race([paused, all])
+    await Promise.race([paused, sentAll])
     assert.equal(source.isPaused(), true)
     assert.ok(sink.writableLength < 2 * 1024 * 1024, `${sink.writableLength} bytes wait in the gate`)
     let got = 0

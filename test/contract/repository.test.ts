@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LIMITS } from '../../src/kernel/limits.ts'
+import { VERSION } from '../../src/kernel/version.ts'
+import { projectFiles, readProject } from '../support/tree.ts'
+
+const FILES = projectFiles()
+const SOURCES = FILES.filter((file) => /^src\/.*\.ts$/.test(file))
+
+test('the version of the sources is that of package.json and of its lock', () => {
+  const manifest = JSON.parse(readProject('package.json')) as { version: string }
+  const lock = JSON.parse(readProject('package-lock.json')) as { version: string; packages: Record<string, { version?: string }> }
+  assert.equal(VERSION, manifest.version)
+  assert.equal(lock.version, VERSION)
+  assert.equal(lock.packages['']?.version, VERSION)
+})
+
+test('CHANGELOG.md has the version', () => {
+  assert.match(readProject('CHANGELOG.md'), new RegExp(`^## .*${VERSION.replaceAll('.', '\\.')}`, 'm'))
+})
+
+for (const name of Object.keys(LIMITS)) {
+  test(`the limit ${name} has its unit in its name and is used`, () => {
+    assert.match(
+      name,
+      /(?:Bytes|Fields|Chars|Files|Connections|Requests|Pools|Queue|Cache|Answers|pipelined|requests|connections|Max|Ms)(?:Max|Ms)?$/,
+    )
+    assert.ok(
+      SOURCES.some(
+        (file) => file !== 'src/kernel/limits.ts' && new RegExp(`LIMITS\\.${name}\\b(?!\`)`).test(withoutComments(readProject(file))),
+      ),
+      `no source uses LIMITS.${name}`,
+    )
+  })
+}
+
+test('no source has more than 400 lines', () => {
+  for (const file of SOURCES) {
+    const lines = readProject(file).split('\n').length - 1
+    assert.ok(lines <= 400, `${file} has ${lines}`)
+  }
+})
+
+test('a secret is revealed in one place of the sources, where it is written into a request', () => {
+  const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
+  assert.deepEqual(users, ['src/credential/place.ts'])
+})
+
+test('no source writes to the console, and none takes its clock or chance past the door', () => {
+  for (const file of SOURCES.filter((name) => !name.startsWith('src/cli/') && name !== 'src/main.ts')) {
+    const text = withoutComments(readProject(file))
+    assert.doesNotMatch(text, /\bconsole\.|process\.env\b|Math\.random/, file)
+    if (file !== 'src/kernel/system.ts') assert.doesNotMatch(text, /Date\.now\(|new Date\(\)|performance\.now\(/, file)
+  }
+})
+
+/** Put together here, so that this file is not one that has them. */
+const REGISTRIES = [
+  ['registry', 'npmjs', 'org'],
+  ['registry', 'yarnpkg', 'com'],
+  ['unpkg', 'com'],
+  ['pypi', 'org'],
+  ['files', 'pythonhosted', 'org'],
+  ['crates', 'io'],
+  ['proxy', 'golang', 'org'],
+  ['rubygems', 'org'],
+  ['deb', 'debian', 'org'],
+  ['security', 'debian', 'org'],
+  ['registry-1', 'docker', 'io'],
+  ['ghcr', 'io'],
+  ['quay', 'io'],
+].map((labels) => labels.join('.'))
+/** Folders of a machine that somebody worked on. */
+const MACHINE = new RegExp(String.raw`(?<![\w.$}])/(?:${['work', 'root', 'Users'].join('|')})/`)
+
+test('no file of the project names a host of a package registry', () => {
+  for (const file of FILES) {
+    const text = readProject(file)
+    for (const host of REGISTRIES) assert.equal(text.includes(host), false, `${file}: ${host}`)
+  }
+})
+
+test('no file of the project names a path of the machine that it was made on', () => {
+  for (const file of FILES.filter((name) => name !== 'package-lock.json')) {
+    const line = readProject(file)
+      .split('\n')
+      .find((text) => MACHINE.test(text))
+    assert.equal(line, undefined, file)
+  }
+})
+
+test('no file of the project holds a private key', () => {
+  for (const file of FILES) {
+    const text = readProject(file)
+    assert.doesNotMatch(text, /-----BEGIN (?:EC |RSA )?PRIVATE KEY-----\n[A-Za-z0-9+/=]{20}/, file)
+  }
+})
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[^]*?\*\//g, '').replace(/(?<!:)\/\/.*$/gm, '')
+}
