@@ -72,7 +72,7 @@ export function encodeEvent(identity: string, event: AuditEvent, timeMs: number)
   return `"time":"${new Date(timeMs).toISOString()}",${identity},${members(event)}`
 }
 
-/** The whole line with its newline, and the hash that the next line carries as `prev`. Pure ASCII: one byte a character. */
+/** I15: the whole line with its newline, and the hash that the next line carries as `prev`. Pure ASCII: one byte a character. */
 export function sealLine(seq: number, body: string, prev: string): { readonly line: string; readonly hash: string } {
   const hashed = `${startOfLine(seq)}${body},"prev":"${prev}"`
   const digest = hash('sha256', hashed, 'hex')

@@ -33,7 +33,11 @@ export type Scan = {
 export async function verifyAudit(file: string): Promise<{ events: number; head: string; first: string; last: string }> {
   const scan = await readWhole(file)
   const broken = scan.broken ?? tornLine(scan)
-  if (broken !== undefined) throw new SallyportError('audit_broken', `${file}:${broken.line}: ${broken.problem}`)
+  if (broken !== undefined) {
+    throw new SallyportError('audit_broken', `${file}:${broken.line}: ${broken.problem}`, {
+      hint: 'what stands before that line holds; keep the file as it is and find out who wrote to it',
+    })
+  }
   return { events: scan.events, head: scan.head, first: scan.first, last: scan.last }
 }
 
@@ -100,11 +104,15 @@ async function readWhole(file: string): Promise<Scan> {
   try {
     // O_NONBLOCK: a FIFO in the place of the file must not hold the command.
     await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-    if (!(await handle.stat()).isFile()) throw new SallyportError('audit_open_failed', `${file} is not a regular file`)
+    if (!(await handle.stat()).isFile())
+      throw new SallyportError('audit_open_failed', `${file} is not a regular file`, { hint: 'name the audit file itself' })
     return await scanChain(handle)
   } catch (cause) {
     if (cause instanceof SallyportError) throw cause
-    throw new SallyportError('audit_open_failed', `${file} cannot be read (${codeOf(cause)})`, { cause })
+    throw new SallyportError('audit_open_failed', `${file} cannot be read (${codeOf(cause)})`, {
+      hint: 'name an audit file that this user can read',
+      cause,
+    })
   }
 }
 

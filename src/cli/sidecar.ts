@@ -63,7 +63,7 @@ function required(io: Io, name: string): string {
   })
 }
 
-/** The agent's subnet and this container itself. A host that routes to the jail address from elsewhere is not the agent. */
+/** I13: the agent's subnet and this container itself. A host that routes to the jail address from elsewhere is not the agent. */
 function clientsOf(subnet: string): (address: string) => boolean {
   const [network = '', bits = ''] = subnet.split('/')
   const clients = new BlockList()

@@ -21,7 +21,7 @@ const NOTHING = Buffer.alloc(0)
  * What we make is whole in `ca.key`, key and certificate in one file that appears at once; `ca.crt` is a copy for
  * others. So a crash in between leaves nothing, or a `ca.key` from which the next start writes `ca.crt`.
  *
- * @throws ca_invalid for anything odd: it is never replaced by a new one, agents out there trust the old one.
+ * @throws ca_invalid for anything odd (I11): it is never replaced by a new one, agents out there trust the old one.
  */
 export async function openAuthority(dir: string, session: string, system: Pick<System, 'now' | 'random'>): Promise<Authority> {
   await named(dir, () => ownFolder(dir))

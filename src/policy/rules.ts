@@ -155,6 +155,7 @@ function findBest(found: readonly HostRules[], port: number, method: string, pat
   return best
 }
 
+/** I9 */
 const STRICTNESS = { deny: 0, ask: 1, allow: 2 }
 
 /**

@@ -15,7 +15,7 @@ for (const { name, change } of [
   { name: 'moved away', change: (file: string) => rename(file, `${file}.1`) },
   { name: 'removed with its folder', change: (file: string) => rm(join(file, '..'), { recursive: true }) },
 ]) {
-  test(`a file that was ${name} while it is open: requests are refused, and nothing is written over it`, async () => {
+  test(`I15 a file that was ${name} while it is open: requests are refused, and nothing is written over it`, async () => {
     await using folder = await temporaryFolder()
     await mkdir(join(folder.path, 'sub'))
     const file = join(folder.path, 'sub', 'audit.jsonl')
@@ -42,7 +42,7 @@ test('a file that was moved away and back is gone on with', async () => {
   assert.equal((await verifyAudit(file)).events, 2)
 })
 
-test('of two processes with one file the one that finds the lines of the other writes no more', async () => {
+test('I15 of two processes with one file the one that finds the lines of the other writes no more', async () => {
   await using folder = await temporaryFolder()
   const file = join(folder.path, 'audit.jsonl')
   await using first = await openTestAudit(file)

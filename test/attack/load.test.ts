@@ -176,7 +176,7 @@ test('an upstream that answers before the upload ends: the answer arrives, and t
 for (const { why, bytes } of [
   { why: 'one header of 1 MB', bytes: `X: ${'y'.repeat(MB)}\r\n` },
   { why: '100,000 headers', bytes: 'X: y\r\n'.repeat(100_000) },
-  { why: 'as many small headers as fit into a head', bytes: 'X:\r\n'.repeat(15_000) },
+  { why: 'as many small headers as fit into a head', bytes: 'X:\r\n'.repeat(7_000) },
   { why: 'a Host of 1 MB', bytes: `Host: ${'h'.repeat(MB)}\r\n` },
 ]) {
   test(`${why}: refused on the proxy port and in TLS, nothing is forwarded, and the next request works`, async () => {

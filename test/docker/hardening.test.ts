@@ -32,51 +32,51 @@ for (const service of ALL) {
     { flag: 'VolumesFrom', want: null },
     { flag: 'Links', want: null },
   ]) {
-    test(`inspect shows ${flag} ${JSON.stringify(want)} on the ${service}`, () => {
+    test(`I14 inspect shows ${flag} ${JSON.stringify(want)} on the ${service}`, () => {
       const found = info[service].HostConfig[flag] ?? null
       // The engine writes an unset list sometimes as null and sometimes as an empty one.
       assert.deepEqual(Array.isArray(found) && found.length === 0 ? null : found, want)
     })
   }
 
-  test(`inspect shows a limit of memory, swap and processes on the ${service}`, () => {
+  test(`I14 inspect shows a limit of memory, swap and processes on the ${service}`, () => {
     const { Memory, MemorySwap, PidsLimit } = info[service].HostConfig as Record<string, number>
     assert.ok((Memory ?? 0) >= 128 * MIB && (Memory ?? 0) <= 4096 * MIB)
     assert.ok((MemorySwap ?? 0) > 0)
     assert.ok((PidsLimit ?? 0) > 0 && (PidsLimit ?? 0) <= 512)
   })
 
-  test(`no socket and no folder of the engine or of the host’s system is mounted in the ${service}`, () => {
+  test(`I14 no socket and no folder of the engine or of the host’s system is mounted in the ${service}`, () => {
     const binds = info[service].Mounts.filter(({ Type }) => Type === 'bind').map(({ Source }) => Source)
     for (const source of binds) assert.doesNotMatch(source, /docker\.sock|^\/(?:var\/run|run|proc|sys|dev|etc)?$/)
   })
 }
 
 for (const service of ['sidecar', 'agent'] as const) {
-  test(`inspect shows a share of the processors on the ${service}`, () => {
+  test(`I14 inspect shows a share of the processors on the ${service}`, () => {
     assert.ok((info[service].HostConfig['NanoCpus'] as number) > 0)
   })
 }
 
 for (const service of ['sidecar', 'agent', 'upstream'] as const) {
-  test(`the ${service} is not root`, () => assert.match(info[service].Config.User, /^[1-9]\d*:[1-9]\d*$/))
+  test(`I14 the ${service} is not root`, () => assert.match(info[service].Config.User, /^[1-9]\d*:[1-9]\d*$/))
 
-  test(`IPv6 is off in the ${service}`, () => {
+  test(`I12 IPv6 is off in the ${service}`, () => {
     assert.equal((info[service].HostConfig['Sysctls'] as Record<string, string>)['net.ipv6.conf.all.disable_ipv6'], '1')
   })
 }
 
-test('the sidecar does not forward packets', async () => {
+test('I12 the sidecar does not forward packets', async () => {
   assert.equal((await session.sidecar(['cat', '/proc/sys/net/ipv4/ip_forward'])).stdout.trim(), '0')
 })
 
-test('the agent is on the jail network alone, and the sidecar on both', () => {
+test('I12 the agent is on the jail network alone, and the sidecar on both', () => {
   assert.deepEqual(Object.keys(info.agent.NetworkSettings.Networks), [`${session.name}_jail`])
   assert.deepEqual(Object.keys(info.sidecar.NetworkSettings.Networks).toSorted(), [`${session.name}_jail`, `${session.name}_uplink`])
   assert.equal(info.trust.HostConfig['NetworkMode'], 'none')
 })
 
-test('the agent’s resolver is the sidecar', async () => {
+test('I12 the agent’s resolver is the sidecar', async () => {
   assert.deepEqual(info.agent.HostConfig['Dns'], [await session.address('sidecar', 'jail')])
 })
 
@@ -105,7 +105,7 @@ test('the workspace is not mounted in the sidecar, and what it reads from the ho
   assert.ok(!info.sidecar.Mounts.some(({ Source }) => Source.startsWith(session.workspace)))
 })
 
-test('the CA’s key and the audit are in volumes that no other container has', () => {
+test('I11 the CA’s key and the audit are in volumes that no other container has', () => {
   const own = info.sidecar.Mounts.filter(({ Destination }) => /ca-key|audit/.test(Destination)).map(({ Source }) => Source)
   assert.equal(own.length, 2)
   for (const service of ['agent', 'trust', 'upstream'] as const) {
@@ -114,7 +114,7 @@ test('the CA’s key and the audit are in volumes that no other container has', 
 })
 
 for (const service of ['sidecar', 'agent'] as const) {
-  test(`no process of the ${service} holds or can gain a capability`, async () => {
+  test(`I14 no process of the ${service} holds or can gain a capability`, async () => {
     const status = await session.project.compose(['exec', '-T', service, 'sh', '-c', 'cat /proc/1/status /proc/self/status'])
     const sets = [...status.stdout.matchAll(/^Cap(?:Inh|Prm|Eff|Bnd|Amb):\s*([0-9a-f]+)$/gm)].map(([, set]) => set)
     assert.equal(sets.length, 10)
@@ -145,14 +145,14 @@ for (const path of [
   '/etc/hosts',
   '/etc/resolv.conf',
 ]) {
-  test(`the agent cannot write ${path}`, async () => {
+  test(`I14 the agent cannot write ${path}`, async () => {
     const { code, stderr } = await session.agent(['sh', '-c', `echo x >> ${path}`])
     assert.notEqual(code, 0)
     assert.match(stderr, /Read-only file system|Permission denied/)
   })
 }
 
-test('the sidecar cannot write its root filesystem, its policy or its secrets', async () => {
+test('I14 the sidecar cannot write its root filesystem, its policy or its secrets', async () => {
   for (const path of ['/x', '/opt/sallyport/dist/sallyport.js', '/etc/sallyport/policy/x', '/run/secrets/x']) {
     assert.notEqual((await session.sidecar(['sh', '-c', `echo x >> ${path}`])).code, 0, path)
   }
@@ -188,17 +188,17 @@ for (const { what, script } of [
   { what: 'make a device', script: "import os; os.mknod('/tmp/sda', 0o60600, os.makedev(254, 0))" },
   { what: 'give away a file', script: "open('/tmp/f', 'w'); import os; os.chown('/tmp/f', 0, 0)" },
 ]) {
-  test(`the agent cannot ${what}`, async () => {
+  test(`I14 the agent cannot ${what}`, async () => {
     assert.notEqual((await session.agent(['python3', '-c', script])).code, 0)
   })
 }
 
-test('a set-user-id program of the workspace or of /tmp gains nothing', async () => {
+test('I14 a set-user-id program of the workspace or of /tmp gains nothing', async () => {
   const { stdout } = await session.agent(['sh', '-c', 'cp /usr/bin/id /tmp/id && chmod 4755 /tmp/id && /tmp/id -u'])
   assert.equal(stdout.trim(), session.project.env.get('SALLYPORT_UID'))
 })
 
-test('a fork bomb ends at the limit, and the gate does not notice', async () => {
+test('I14 a fork bomb ends at the limit, and the gate does not notice', async () => {
   const script = `
 import os, signal
 made = []
@@ -216,7 +216,7 @@ finally:
   assert.match((await session.agent(['curl', '-sS', 'https://api.demo.internal/v1/me'])).stdout, /"authenticated":true/)
 })
 
-test('the demo’s token is in no container’s configuration, no environment, no argument and no file but its own', async () => {
+test('I1 the demo’s token is in no container’s configuration, no environment, no argument and no file but its own', async () => {
   const encoded = Buffer.from(`x-access-token:${session.token}`).toString('base64')
   await session.agent(['curl', '-sS', 'https://api.demo.internal/v1/me'])
   await session.agent(['git', 'ls-remote', 'https://api.demo.internal/git/hello.git'])
@@ -241,7 +241,7 @@ test('the demo’s token is in no container’s configuration, no environment, n
   assert.match(places.audit, /"secret":"DEMO_TOKEN"/)
 })
 
-test('the CA’s key is not in what the agent can read', async () => {
+test('I11 the CA’s key is not in what the agent can read', async () => {
   const { stdout } = await session.agent(['sh', '-c', 'grep -rl "PRIVATE KEY" /sallyport /etc/ssl/certs 2>/dev/null; ls -A /sallyport'])
   assert.deepEqual(stdout.trim().split('\n'), ['bundle.crt', 'ca.crt', 'truststore.p12'])
 })

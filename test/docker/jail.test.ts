@@ -49,7 +49,7 @@ while True:
   }
 }
 
-test('a service of this machine on 0.0.0.0 is unreachable by each address that the machine has', async () => {
+test('I12 a service of this machine on 0.0.0.0 is unreachable by each address that the machine has', async () => {
   const subnet = session.project.env.get('SALLYPORT_SUBNET') ?? ''
   const gateway = (await session.agent(['sh', '-c', 'awk \'$2 == "00000000" {print $3}\' /proc/net/route'])).stdout.trim()
   const gateways = gateway === '' ? [] : [[...Buffer.from(gateway, 'hex')].toReversed().join('.')]
@@ -60,14 +60,14 @@ test('a service of this machine on 0.0.0.0 is unreachable by each address that t
   assert.equal(host.connections(), 0)
 })
 
-test('a service of this machine is unreachable by name', async () => {
+test('I12 a service of this machine is unreachable by name', async () => {
   for (const name of ['host.docker.internal', 'gateway.docker.internal', hostname()]) {
     assert.match(await connectFromAgent(session, name, host.port), /Name or service not known|Temporary failure in name resolution/, name)
   }
   assert.equal(host.connections(), 0)
 })
 
-test('the agent cannot talk past the gate to a container on the uplink, on the default bridge or on another bridge', async () => {
+test('I12 the agent cannot talk past the gate to a container on the uplink, on the default bridge or on another bridge', async () => {
   const own = `sallyport-test-${process.pid}`
   assert.equal((await capture('docker', ['network', 'create', own])).code, 0)
   try {
@@ -91,7 +91,7 @@ test('the agent cannot talk past the gate to a container on the uplink, on the d
   }
 })
 
-test('a datagram from the agent does not reach this machine', async () => {
+test('I12 a datagram from the agent does not reach this machine', async () => {
   await using listener = await listenUdpOnHost()
   for (const address of hostAddresses()) {
     const script = `import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'agent', ('${address}', ${listener.port}))`
@@ -101,7 +101,7 @@ test('a datagram from the agent does not reach this machine', async () => {
   assert.deepEqual(await listener.until('control'), ['control'])
 })
 
-test('the API that the gate reaches is unreachable by its own address', async () => {
+test('I12 the API that the gate reaches is unreachable by its own address', async () => {
   const seen = (await session.upstreamSaw()).length
   const address = await session.address('upstream', 'uplink')
   assert.match(await connectFromAgent(session, address, 443), NO_WAY)
@@ -110,14 +110,14 @@ test('the API that the gate reaches is unreachable by its own address', async ()
   assert.equal((await session.upstreamSaw()).length, seen)
 })
 
-test('NO_PROXY is no way out', async () => {
+test('I12 NO_PROXY is no way out', async () => {
   const seen = (await session.upstreamSaw()).length
   const { code } = await session.agent(['env', 'NO_PROXY=*', 'no_proxy=*', 'curl', '-sS', 'https://api.demo.internal/v1/me'])
   assert.notEqual(code, 0)
   assert.equal((await session.upstreamSaw()).length, seen)
 })
 
-test('the agent has no IPv6 address, and the bridge’s link-local address on this machine is dead to it', async (t) => {
+test('I12 the agent has no IPv6 address, and the bridge’s link-local address on this machine is dead to it', async (t) => {
   const addresses = (await session.agent(['sh', '-c', 'cat /proc/net/if_inet6 2>/dev/null || true'])).stdout
   assert.doesNotMatch(addresses, /eth/)
   const id = (await capture('docker', ['network', 'inspect', '--format', '{{.Id}}', `${session.name}_jail`])).stdout.trim()
@@ -132,7 +132,7 @@ except OSError as error: print(error)`
   assert.equal(host.connections(), 0)
 })
 
-test('the agent’s names go to the sidecar’s address and nowhere else', async () => {
+test('I12 the agent’s names go to the sidecar’s address and nowhere else', async () => {
   const [sidecar, agent] = [await session.address('sidecar', 'jail'), await session.address('agent', 'jail')]
   const script = `
 import socket
@@ -157,18 +157,18 @@ while True:
   }
 })
 
-test('with nobody answering at the sidecar no name is resolved, not even one that the gate allows', async () => {
+test('I12 with nobody answering at the sidecar no name is resolved, not even one that the gate allows', async () => {
   for (const name of ['api.demo.internal', 'upstream', 'elsewhere.demo.internal']) {
     assert.notEqual((await session.agent(['getent', 'hosts', name])).code, 0, name)
   }
 })
 
-test('this machine cannot use the sidecar by its uplink address', async () => {
+test('I13 this machine cannot use the sidecar by its uplink address', async () => {
   const address = await session.address('sidecar', 'uplink')
   for (const port of SIDECAR_PORTS) assert.equal(await connectFromHost(address, port), 'ECONNREFUSED', String(port))
 })
 
-test('a neighbour on the uplink cannot use the sidecar: not by its uplink address, nor by a route to its jail address', async () => {
+test('I13 a neighbour on the uplink cannot use the sidecar: not by its uplink address, nor by a route to its jail address', async () => {
   await using other = await neighbour(`${session.name}_uplink`)
   const [uplink, jail] = [await session.address('sidecar', 'uplink'), await session.address('sidecar', 'jail')]
   const seen = (await session.upstreamSaw()).length
@@ -218,7 +218,7 @@ for (const { what, script, error } of [
     error: /Operation not permitted/,
   },
 ]) {
-  test(`the agent cannot ${what}`, async () => {
+  test(`I12 the agent cannot ${what}`, async () => {
     const { code, stderr } = await session.agent(['python3', '-c', script])
     assert.notEqual(code, 0)
     assert.match(stderr, error)

@@ -12,7 +12,7 @@ async function isAuthenticated(session: Session): Promise<boolean> {
   return (await session.agent(['curl', '-sS', '-m', '20', API])).stdout.includes('"authenticated":true')
 }
 
-test('two workspaces side by side work, and neither reaches the other', async (t) => {
+test('I12 two workspaces side by side work, and neither reaches the other', async (t) => {
   await using one = await openSession()
   await using two = await openSession()
 
@@ -51,7 +51,7 @@ test('two workspaces side by side work, and neither reaches the other', async (t
   })
 })
 
-test('the sidecar’s death leaves no way out, and its return needs nothing from a running agent', async (t) => {
+test('I12 the sidecar’s death leaves no way out, and its return needs nothing from a running agent', async (t) => {
   await using session = await openSession()
   await using host = await listenOnHost()
   const upstream = await session.address('upstream', 'uplink')

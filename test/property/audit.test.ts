@@ -27,7 +27,7 @@ async function validFile(folder: string): Promise<{ file: string; bytes: Buffer;
   return { file, bytes, lines }
 }
 
-test('any one byte changed anywhere in a valid file is found', async () => {
+test('I15 any one byte changed anywhere in a valid file is found', async () => {
   await using folder = await temporaryFolder()
   const { file, bytes } = await validFile(folder.path)
   const change = fc.tuple(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }))
@@ -41,7 +41,7 @@ test('any one byte changed anywhere in a valid file is found', async () => {
   )
 })
 
-test('any bytes put in, and any run of bytes taken out before the last line, are found', async () => {
+test('I15 any bytes put in, and any run of bytes taken out before the last line, are found', async () => {
   await using folder = await temporaryFolder()
   const { file, bytes, lines } = await validFile(folder.path)
   const lastLine = bytes.length - (lines.at(-1)?.length ?? 0)
@@ -59,7 +59,7 @@ test('any bytes put in, and any run of bytes taken out before the last line, are
   )
 })
 
-test('any line removed, repeated or put elsewhere is found; of the last ones removed only the head tells', async () => {
+test('I15 any line removed, repeated or put elsewhere is found; of the last ones removed only the head tells', async () => {
   await using folder = await temporaryFolder()
   const { file, bytes, lines } = await validFile(folder.path)
   const nth = fc.nat(EVENTS - 1)
@@ -79,7 +79,7 @@ test('any line removed, repeated or put elsewhere is found; of the last ones rem
   assert.notEqual((await verifyAudit(file)).head, head)
 })
 
-test('any cut that is not at the end of a line is found', async () => {
+test('I15 any cut that is not at the end of a line is found', async () => {
   await using folder = await temporaryFolder()
   const { file, bytes } = await validFile(folder.path)
   await fc.assert(

@@ -61,7 +61,7 @@ export function createUpstreams(trust: SecureContext): Upstreams {
       return pools.size
     },
     pool(key) {
-      const id = `${key.scheme} ${key.host} ${key.port} ${key.credential} ${key.addresses.join(',')}`
+      const id = `${key.scheme} ${key.host} ${key.port} ${key.credential} ${key.addresses.toSorted().join(',')}`
       let pool = pools.get(id)
       if (pool) {
         pools.delete(id) // moves it to the young end

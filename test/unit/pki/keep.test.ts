@@ -16,7 +16,7 @@ async function listing(dir: string): Promise<Record<string, string>> {
   return Object.fromEntries(await Promise.all(names.map(async (name) => [name, await readFile(join(dir, name), 'utf8')])))
 }
 
-test('the first start makes ca.key with mode 0600 and ca.crt, in a folder with mode 0700, and the next one loads them', async () => {
+test('I11 the first start makes ca.key with mode 0600 and ca.crt, in a folder with mode 0700, and the next one loads them', async () => {
   await using folder = await temporaryFolder()
   const dir = join(folder.path, 'ca')
   const made = await openAuthority(dir, 's', system)
@@ -31,7 +31,7 @@ test('the first start makes ca.key with mode 0600 and ca.crt, in a folder with m
   assert.deepEqual(await listing(dir), files)
 })
 
-test('an authority in memory writes no file', async () => {
+test('I11 an authority in memory writes no file', async () => {
   await using folder = await temporaryFolder()
   const before = process.cwd()
   process.chdir(folder.path)
@@ -144,7 +144,7 @@ for (const { name, change, reason } of [
     reason: /ca\.key: it is not a regular file/,
   },
 ]) {
-  test(`${name} is ca_invalid, and nothing is made or changed`, async () => {
+  test(`I11 ${name} is ca_invalid, and nothing is made or changed`, async () => {
     await using folder = await temporaryFolder()
     const dir = join(folder.path, 'ca')
     await openAuthority(dir, 's', system)
@@ -171,7 +171,7 @@ for (const { name, at, reason } of [
   })
 }
 
-test('a key that belongs to another user is ca_invalid', async (t) => {
+test('I11 a key that belongs to another user is ca_invalid', async (t) => {
   if (process.geteuid?.() !== 0) return t.skip('only root can give a file away')
   await using folder = await temporaryFolder()
   await openAuthority(folder.path, 's', system)

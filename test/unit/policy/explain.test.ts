@@ -130,3 +130,24 @@ for (const argv of [
     await assert.rejects(run(argv), (error: unknown) => error instanceof SallyportError && error.exit === 2)
   })
 }
+
+test('an explanation says that a denial matches another spelling of its path, and that an allowance does not', () => {
+  const policy = policyOf({
+    rules: [
+      { id: 'all', host: 'api.example.com' },
+      { id: 'narrow', host: 'api.example.com', paths: ['/admin/x'], methods: ['GET'] },
+      { id: 'no', host: 'api.example.com', paths: ['/x', '/admin/**'], action: 'deny' },
+    ],
+  })
+  const { code, candidates } = explainRequest(policy, 'https://api.example.com/admin%2fx;v=1', 'GET')
+  assert.equal(code, 'denied_by_rule')
+  assert.deepEqual(
+    candidates.map(({ id, matches }) => [id, matches]),
+    [
+      ['all', true],
+      ['narrow', false],
+      ['no', true],
+    ],
+  )
+  assert.match(candidates[2]?.why ?? '', /"\/admin\/\*\*"/)
+})
