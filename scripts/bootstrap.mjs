@@ -1,31 +1,28 @@
 // Runs FILE.ts on a Node that can: `node scripts/bootstrap.mjs FILE.ts [args]`. Plain JavaScript without dependencies, because
 // neither Node 24 nor node_modules need exist yet. Brings both, unless SALLYPORT_NO_INSTALL=1 forbids it.
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { NODE_MIN, NODE_PACKAGE, ROOT, TOOLS, findNode } from '../bin/find-node.mjs'
 
-const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..')
-const TOOLS = path.join(ROOT, '.sallyport', 'tools')
-const NODE_MIN = [24, 12]
 const mayInstall = process.env.SALLYPORT_NO_INSTALL !== '1'
 
 const [script, ...rest] = process.argv.slice(2)
 if (script === undefined) fail('usage: node scripts/bootstrap.mjs FILE.ts [args]', [], 2)
-const node = findNode()
+const node = ensureNode()
 ensureDependencies()
 handOver()
 
 /** The running Node, else the copy that an earlier run installed, else a fresh one from npm's package of Node itself. */
-function findNode() {
-  if (isNewEnough(process.versions.node)) return process.execPath
-  const cached = path.join(TOOLS, 'node', 'node_modules', nodePackage(), 'bin', 'node')
-  if (runsWell(cached)) return cached
+function ensureNode() {
+  const found = findNode()
+  if (found !== undefined) return found
+  const hint = `install Node ${NODE_MIN.join('.')} or newer yourself (nodejs.org, or your package manager) and run the command with it`
   if (!mayInstall) {
     fail(
       `Node ${NODE_MIN.join('.')} or newer is needed, this is ${process.versions.node}, and SALLYPORT_NO_INSTALL=1 forbids installing it`,
-      ['install Node 24 (nodejs.org, or your package manager) and run the command with it, or unset SALLYPORT_NO_INSTALL'],
+      [`${hint}, or unset SALLYPORT_NO_INSTALL`],
     )
   }
   say(`Node ${process.versions.node} is too old; getting Node ${NODE_MIN[0]} into .sallyport/tools`)
@@ -33,32 +30,10 @@ function findNode() {
   const aside = path.join(TOOLS, `node.${process.pid}`)
   mkdirSync(aside, { recursive: true })
   writeFileSync(path.join(aside, 'package.json'), '{"private": true}\n')
-  npm(['install', '--prefix', aside, '--no-save', `${nodePackage()}@${NODE_MIN[0]}`], aside, 'Node could not be installed', [
-    `install Node ${NODE_MIN.join('.')} or newer yourself (nodejs.org, or your package manager) and run the command with it`,
-  ])
+  npm(['install', '--prefix', aside, '--no-save', `${NODE_PACKAGE}@${NODE_MIN[0]}`], aside, 'Node could not be installed', [hint])
   rmSync(path.join(TOOLS, 'node'), { recursive: true, force: true })
   renameSync(aside, path.join(TOOLS, 'node'))
-  if (!runsWell(cached)) {
-    fail(`the Node that npm installed for ${process.platform}-${process.arch} does not run`, [
-      `install Node ${NODE_MIN.join('.')} or newer yourself (nodejs.org, or your package manager) and run the command with it`,
-    ])
-  }
-  return cached
-}
-
-function nodePackage() {
-  return `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`
-}
-
-function isNewEnough(version) {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  return major > NODE_MIN[0] || (major === NODE_MIN[0] && minor >= NODE_MIN[1])
-}
-
-function runsWell(file) {
-  if (!existsSync(file)) return false
-  const tried = spawnSync(file, ['-p', 'process.versions.node'], { encoding: 'utf8' })
-  return tried.status === 0 && isNewEnough(tried.stdout.trim())
+  return findNode() ?? fail(`the Node that npm installed for ${process.platform}-${process.arch} does not run`, [hint])
 }
 
 function ensureDependencies() {

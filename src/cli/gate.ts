@@ -23,6 +23,10 @@ export async function runGate(config: SidecarConfig, io: Io): Promise<number> {
   })
   for (const warning of config.policy.warnings) log.warn({ file: warning.file, line: warning.line }, warning.message)
 
+  const open = config.allowsClient ? [] : config.http.filter(({ host }) => host !== '::1' && !host.startsWith('127.'))
+  for (const { host } of open)
+    log.warn({ host }, 'whoever reaches this address gets the credentials written into their requests: use loopback')
+
   await using sidecar = await openSidecar(config, log)
   io.out(
     `${JSON.stringify({

@@ -17,7 +17,8 @@ Runs the gate in the foreground: an HTTP proxy that lets through what the policy
 When it listens it prints one JSON line to stdout; logs go to stderr. SIGTERM ends it after running requests.
 
   --policy PATH         a policy file; may be given several times, later files add to earlier ones
-  --http HOST:PORT      where the proxy listens (default 127.0.0.1:3128; port 0 picks a free one)
+  --http HOST:PORT      where the proxy listens (default 127.0.0.1:3128; port 0 picks a free one). Whoever reaches it gets the
+                        credentials written into their requests: keep it on loopback
   --gateway HOST:PORT   also serve GET /healthz and GET /ca.crt there
   --ca-dir DIR          where ca.crt and truststore.p12 (Java) go (default: a folder of this run under $SALLYPORT_HOME)
   --ca-persist DIR      keep the certificate authority there, with its key (0600), so that a restart has it again

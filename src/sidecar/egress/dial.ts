@@ -48,7 +48,10 @@ export async function dialTls(target: Target, trust: SecureContext, session: Buf
     const where = `${target.host}:${target.port}`
     if (codeOf(error) === 'ETIMEDOUT')
       throw new SallyportError('upstream_timeout', `no TLS handshake with ${where} in time`, { cause: error })
-    throw new SallyportError('upstream_tls_failed', `the TLS connection to ${where} is refused (${codeOf(error)})`, { cause: error })
+    throw new SallyportError('upstream_tls_failed', `the TLS connection to ${where} is refused (${codeOf(error)})`, {
+      hint: 'an authority that the system does not know is named by the operator: --upstream-ca, in containers SALLYPORT_EXTRA_CA',
+      cause: error,
+    })
   }
 }
 

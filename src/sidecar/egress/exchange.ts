@@ -34,10 +34,12 @@ export type Exchange = {
 export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchange {
   const requestId = randomUUID()
   const started = system.elapsed()
+  let allowed: { readonly rule: string; readonly credential?: string } | undefined
   return {
     requestId,
-    allow: (where, rule, credential, note) =>
-      audit.append({
+    allow(where, rule, credential, note) {
+      allowed = { rule, ...(note === undefined && credential && { credential: credential.id }) }
+      return audit.append({
         event: 'decided',
         request: requestId,
         lane,
@@ -46,7 +48,8 @@ export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane):
         rule,
         ...(credential && { credential: credential.id, secret: credential.secret }),
         ...(note !== undefined && { note }),
-      }),
+      })
+    },
     async deny(where, refusal) {
       const { code, rule } = refusal
       await audit.append({
@@ -58,11 +61,23 @@ export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane):
         code,
         ...(rule !== undefined && { rule }),
       })
-      log.info({ requestId, ...named(where), rule, code, reason: refusal.message }, 'egress denied')
     },
     async finish(where, { status, refusal, address, bytesUp, bytesDown }) {
       const shownStatus = status ?? (refusal && statusOf(refusal.code))
       const durationMs = Math.round(system.elapsed() - started)
+      const line = {
+        requestId,
+        ...described(where),
+        ...allowed,
+        status: shownStatus,
+        code: refusal?.code,
+        reason: refusal?.message,
+        durationMs,
+      }
+      log.info(
+        line,
+        refusal === undefined ? 'egress allowed' : allowed === undefined || shownStatus === 403 ? 'egress denied' : 'egress failed',
+      )
       await audit.append({
         event: 'finished',
         request: requestId,
@@ -73,10 +88,6 @@ export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane):
         bytes_down: bytesDown,
         duration_ms: durationMs,
       })
-      log.info(
-        { requestId, ...named(where), status: shownStatus, code: refusal?.code, reason: refusal?.message, durationMs },
-        'egress finished',
-      )
     },
   }
 }
