@@ -102,7 +102,8 @@ async function pass(
     } else {
       address = judged.addresses[0]
       const headers = await requestHeaders(parts.secrets, request, facts, allowed)
-      const pool = parts.upstreams.pool({ ...judged, ...target, host: facts.host, credential: writtenBy(allowed)?.id ?? '' })
+      const end = { scheme: target.scheme, host: facts.host, port: target.port, addresses: judged.addresses }
+      const pool = parts.upstreams.pool({ ...end, credential: writtenBy(allowed)?.id ?? '' })
       outcome = await forward(pool, { method: facts.method, path: facts.path, headers }, request, response)
     }
   } catch (error) {
