@@ -1,5 +1,5 @@
 import { homedir } from 'node:os'
-import type { Command, Io } from './cli/command.ts'
+import { unknownWord, type Command, type Io } from './cli/command.ts'
 import { SallyportError } from './kernel/errors.ts'
 import { VERSION } from './kernel/version.ts'
 
@@ -38,9 +38,13 @@ async function main(argv: readonly string[], io: Io): Promise<number> {
   const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   try {
     if (!entry)
-      throw new SallyportError('usage', `there is no command "${name}"`, {
-        hint: `sallyport --help lists them: ${Object.keys(COMMANDS).join(', ')}`,
-      })
+      throw unknownWord(
+        `there is no ${name.startsWith('-') ? 'flag' : 'command'} "${name}"`,
+        name,
+        Object.keys(COMMANDS),
+        '',
+        `sallyport --help lists them: ${Object.keys(COMMANDS).join(', ')}`,
+      )
     const command = await entry.load()
     if (rest.includes('--help') || rest.includes('-h')) return say(io, command.usage)
     return await command.run(rest, io)

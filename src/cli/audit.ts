@@ -1,8 +1,8 @@
 import { verifyAudit } from '../audit/audit.ts'
 import { SallyportError } from '../kernel/errors.ts'
-import { parseFlags, type Command } from './command.ts'
+import { parseFlags, parseVerb, type Command } from './command.ts'
 
-const USAGE = `Usage: sallyport audit verify FILE [--json]
+const USAGE = `usage: sallyport audit verify FILE [--json]
 
 Checks the hash chain of an audit file: every line's hash, its number, and its link to the line before.
 Prints the number of events, the time of the first and the last, and the hash of the last line ("head").
@@ -20,9 +20,14 @@ export const auditCommand: Command = {
   summary: 'verify an audit file',
   usage: USAGE,
   async run(argv, io) {
-    const { values, positionals } = parseFlags(argv, { json: { type: 'boolean' } }, { min: 2, max: 2 })
-    const [verb, file = ''] = positionals
-    if (verb !== 'verify') throw new SallyportError('usage', `unknown command "audit ${verb}"`, { hint: 'sallyport audit verify FILE' })
+    const [name, ...rest] = argv
+    parseVerb('audit', name, ['verify'])
+    const { values, positionals } = parseFlags(
+      rest,
+      { json: { type: 'boolean' } },
+      { min: 1, max: 1, names: ['FILE'], usage: 'sallyport audit verify FILE [--json]' },
+    )
+    const [file = ''] = positionals
     try {
       const found = await verifyAudit(file)
       if (values.json === true) io.out(`${JSON.stringify({ file, ok: true, ...found })}\n`)

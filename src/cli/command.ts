@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs, type ParseArgsOptionsConfig } from 'node:util'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { nearest } from '../kernel/nearest.ts'
 
 export type Io = {
   out(text: string): void
@@ -19,28 +20,52 @@ export type Command = {
   run(argv: readonly string[], io: Io): Promise<number>
 }
 
+type Positionals = {
+  readonly min: number
+  readonly max: number
+  /** What the missing ones are called, in order. */
+  readonly names?: readonly string[]
+  /** How it is to be written: the hint of every complaint. */
+  readonly usage?: string
+}
+
 /** Flags and positionals; unknown flags, missing values and surplus positionals throw `usage`. */
-export function parseFlags<const O extends ParseArgsOptionsConfig>(
-  argv: readonly string[],
-  options: O,
-  positionals: { min: number; max: number },
-) {
-  const parsed = readArgs(argv, options)
+export function parseFlags<const O extends ParseArgsOptionsConfig>(argv: readonly string[], options: O, positionals: Positionals) {
+  const { min, max, names = [] } = positionals
+  const hint = positionals.usage === undefined ? 'see --help' : `usage: ${positionals.usage}`
+  const parsed = readArgs(argv, options, hint)
   const count = parsed.positionals.length
-  if (count < positionals.min) throw new SallyportError('usage', 'an argument is missing', { hint: 'see --help' })
-  if (count > positionals.max) {
-    throw new SallyportError('usage', `unexpected argument "${parsed.positionals[positionals.max] ?? ''}"`, { hint: 'see --help' })
-  }
+  if (count < min) throw new SallyportError('usage', `${names[count] ?? 'an argument'} is missing`, { hint })
+  if (count > max) throw new SallyportError('usage', `unexpected argument "${parsed.positionals[max] ?? ''}"`, { hint })
   return parsed
 }
 
-function readArgs<const O extends ParseArgsOptionsConfig>(argv: readonly string[], options: O) {
+function readArgs<const O extends ParseArgsOptionsConfig>(argv: readonly string[], options: O, hint: string) {
   try {
     return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true })
   } catch (cause) {
     if (!codeOf(cause).startsWith('ERR_PARSE_ARGS')) throw cause
-    throw new SallyportError('usage', cause instanceof Error ? (cause.message.split('. ')[0] ?? '') : String(cause), { hint: 'see --help' })
+    const message = cause instanceof Error ? (cause.message.split('. ')[0] ?? '') : String(cause)
+    const unknown = codeOf(cause) === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /^Unknown option '(-+[^']*)'/.exec(message)?.[1] : undefined
+    if (unknown === undefined) throw new SallyportError('usage', message, { hint })
+    throw unknownWord(`unknown flag "${unknown}"`, unknown.replace(/^-+/, ''), [...Object.keys(options), 'help'], '--', hint)
   }
+}
+
+/** The subcommand that a command line begins with. @throws usage for none and for one that is not there, with the nearest */
+export function parseVerb<const V extends string>(command: string, name: string | undefined, verbs: readonly V[]): V {
+  const found = verbs.find((verb) => verb === name)
+  if (found !== undefined) return found
+  const lines = verbs.map((verb) => `sallyport ${command} ${verb}`).join(', ')
+  if (name === undefined || name.startsWith('-'))
+    throw new SallyportError('usage', `${command} needs a command`, { hint: `there ${verbs.length === 1 ? 'is' : 'are'} ${lines}` })
+  throw unknownWord(`${command} has no command "${name}"`, name, verbs, '', `there ${verbs.length === 1 ? 'is' : 'are'} ${lines}`)
+}
+
+/** A complaint about a word that is none of those known, with the nearest of them. */
+export function unknownWord(message: string, word: string, known: readonly string[], prefix: string, hint: string): SallyportError {
+  const near = nearest(word, known)
+  return new SallyportError('usage', near === undefined ? message : `${message}: did you mean "${prefix}${near}"?`, { hint })
 }
 
 /** `$SALLYPORT_HOME`, by default `~/.sallyport`. */

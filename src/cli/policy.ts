@@ -13,19 +13,30 @@ import {
   type Policy,
   type SecretSource,
 } from '../policy/policy.ts'
-import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
+import { parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
 
-const USAGE = `sallyport policy check PATH… [--json]
-    Every error and warning of the files and all that they extend. Exits 2 when there are errors.
+const CHECK = 'sallyport policy check PATH… [--json]'
+const EXPLAIN = 'sallyport policy explain URL [--method METHOD] [--policy PATH]… [--json]'
+const SHOW = 'sallyport policy show PATH… [--json]'
 
-sallyport policy explain URL [--method METHOD] [--policy PATH]… [--json]
-    What would happen to a request: the decision, the rule, the credential by name, and why. Nothing is looked up or sent.
+const USAGE = `usage: ${CHECK}
+       ${EXPLAIN}
+       ${SHOW}
 
-sallyport policy show [--policy PATH]… [--json]
-    The policy in force, with the file and line of every part.
+sallyport policy check: every error and warning of the files and all that they extend.
+sallyport policy explain: what would happen to a request: the decision, the rule, the credential by name, and why. Nothing is
+looked up or sent, and no secret is read.
+sallyport policy show: the policy in force, with the file and line of every part.
 
-Several paths are layers: rules add up, the strictest match decides. Without --policy the paths are those of
+  --policy PATH      a policy file; may be given several times. check and show take it in place of PATH…
+  --method METHOD    of the request that explain is about, in upper case (default GET)
+  --json             one JSON document
+
+Several files are layers: rules add up, the strictest match decides. When explain and show are given none, they are those of
 SALLYPORT_POLICY, separated by ":".
+
+Exit code: check 0 no errors (there may be warnings), 2 errors; explain 0 it could answer, whether allowed or denied; show 0;
+each 2 for a wrong command line and for a policy that cannot be loaded.
 `
 
 /** `sallyport policy check|explain|show`. */
@@ -35,25 +46,22 @@ export const policyCommand: Command = {
   run: (argv, io) => Promise.resolve().then(() => runPolicy(argv, io)),
 }
 
-function runPolicy([name = '', ...rest]: readonly string[], io: Io): number {
-  switch (name) {
+function runPolicy([name, ...rest]: readonly string[], io: Io): number {
+  switch (parseVerb('policy', name, ['check', 'explain', 'show'])) {
     case 'check':
       return check(rest, io)
     case 'explain':
       return explain(rest, io)
     case 'show':
       return show(rest, io)
-    default:
-      throw new SallyportError('usage', name === '' ? 'policy needs a command' : `policy has no command "${name}"`, {
-        hint: 'use check, explain or show',
-      })
   }
 }
 
 function check(argv: readonly string[], io: Io): number {
-  const { values, positionals } = parseFlags(argv, { json: { type: 'boolean' } }, { min: 1, max: Infinity })
-  const { errors, warnings, isMissing } = checkPolicy(positionals, { policyDirs: policyDirs(io.env) })
-  if (values.json === true) {
+  const { paths = [], isJson } = readPaths(argv, CHECK)
+  if (paths.length === 0) throw new SallyportError('usage', 'PATH is missing: name the policy file to check', { hint: `usage: ${CHECK}` })
+  const { errors, warnings, isMissing } = checkPolicy(paths, { policyDirs: policyDirs(io.env) })
+  if (isJson) {
     const code = errors.length === 0 ? undefined : isMissing ? 'policy_not_found' : 'policy_invalid'
     io.out(printJson({ ok: errors.length === 0, ...(code && { code }), errors, warnings }))
   } else {
@@ -63,7 +71,7 @@ function check(argv: readonly string[], io: Io): number {
     ]) {
       for (const diagnostic of found) io.out(`${what}  ${formatDiagnostic(diagnostic)}\n`)
     }
-    io.out(`${positionals.join(', ')}: ${count(errors, 'error')}, ${count(warnings, 'warning')}\n`)
+    io.out(`${paths.join(', ')}: ${count(errors, 'error')}, ${count(warnings, 'warning')}\n`)
   }
   return errors.length === 0 ? 0 : 2
 }
@@ -71,8 +79,12 @@ function check(argv: readonly string[], io: Io): number {
 function explain(argv: readonly string[], io: Io): number {
   const { values, positionals } = parseFlags(
     argv,
-    { json: { type: 'boolean' }, method: { type: 'string', default: 'GET' }, policy: { type: 'string', multiple: true } },
-    { min: 1, max: 1 },
+    {
+      json: { type: 'boolean' },
+      method: { type: 'string', default: 'GET' },
+      policy: { type: 'string', multiple: true },
+    },
+    { min: 1, max: 1, names: ['URL'], usage: EXPLAIN },
   )
   const explanation = explainRequest(load(values.policy, io), positionals[0] ?? '', values.method)
   io.out(values.json === true ? printJson(explanation) : printExplanation(explanation))
@@ -80,10 +92,25 @@ function explain(argv: readonly string[], io: Io): number {
 }
 
 function show(argv: readonly string[], io: Io): number {
-  const { values } = parseFlags(argv, { json: { type: 'boolean' }, policy: { type: 'string', multiple: true } }, { min: 0, max: 0 })
-  const policy = load(values.policy, io)
-  io.out(values.json === true ? printJson({ digest: policy.digest, ...showPolicy(policy) }) : printPolicy(showPolicy(policy)))
+  const { paths, isJson } = readPaths(argv, SHOW)
+  const policy = load(paths, io)
+  io.out(isJson ? printJson({ digest: policy.digest, ...showPolicy(policy) }) : printPolicy(showPolicy(policy)))
   return 0
+}
+
+/** Files as arguments or by --policy. Not both: which is the later layer would be a guess. */
+function readPaths(argv: readonly string[], usage: string): { paths: readonly string[] | undefined; isJson: boolean } {
+  const { values, positionals } = parseFlags(
+    argv,
+    { json: { type: 'boolean' }, policy: { type: 'string', multiple: true } },
+    { min: 0, max: Infinity, usage },
+  )
+  if (values.policy !== undefined && positionals.length > 0) {
+    throw new SallyportError('usage', `"${positionals[0] ?? ''}" and --policy both name policy files: which comes first is not clear`, {
+      hint: `name all files one way; usage: ${usage}`,
+    })
+  }
+  return { paths: values.policy ?? (positionals.length > 0 ? positionals : undefined), isJson: values.json === true }
 }
 
 function load(paths: readonly string[] | undefined, io: Io): Policy {

@@ -29,6 +29,14 @@ export function classifyAddress(text: string): Classification | undefined {
   return address === undefined ? { name: 'unassigned', note: 'not an address' } : classify(address)
 }
 
+/** What a range of one address opens, where that is a metadata service or a way to the host, also inside an IPv6 form. */
+export function openedMetadata(text: string): string | undefined {
+  const range = parseAddressRange(text)
+  if (typeof range === 'string' || range.first !== range.last) return undefined
+  const found = classify({ family: range.family, value: range.first })
+  return found?.name === 'metadata' || found?.note.endsWith(', metadata') === true ? found.note : undefined
+}
+
 /** Reads an entry of `addresses`: an address or a CIDR range. A string is why it is refused, with the right spelling. */
 export function parseAddressRange(text: string): AddressRange | string {
   const match = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text)

@@ -1,49 +1,59 @@
 import type { Diagnostic, EffectiveCredential, EffectivePolicy, EffectiveRule, EffectiveSecret, Place } from './model.ts'
+import { parseHostPattern, type HostPattern } from './hosts.ts'
 import type { Layer } from './layers.ts'
-import { nearest } from './nearest.ts'
 import { Credential, Rule, SecretEntry, type CredentialEntry, type RuleEntry, type SecretEntryShape } from './schema.ts'
 import { parseSource } from './sources.ts'
 
 /** Rules without `ports` are about these. */
 const DEFAULT_PORTS: readonly number[] = [80, 443]
 
+/** Rules that have an error of their own, as far as they are known. */
+export type Damage = {
+  /** Without the fields that are wrong: good for what is said about single fields, never for what they match. */
+  readonly rules: readonly EffectiveRule[]
+  /** Hosts that they are about; `undefined` when one of them does not say. */
+  readonly hosts: readonly HostPattern[] | undefined
+}
+
 /**
- * Puts the layers together: lists add up, scalars of the later layer win, the same id twice is an error. Parts that are
- * not well-formed are left out; their errors are known already.
+ * Puts the layers together: lists add up, scalars of the later layer win. Parts that are not well-formed are left out;
+ * their errors are known already.
  */
-export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy; errors: Diagnostic[] } {
-  const written = layers.flatMap((layer) =>
-    entriesOf(
-      layer,
-      ['network', 'rules'],
-      (entry) => Rule.safeParse(entry).data,
-      (entry, from) => ({ entry, rule: toRule(entry, from) }),
-    ),
-  )
-  const rules = written.map(({ rule }) => rule)
-  const credentials = layers.flatMap((layer) =>
-    entriesOf(layer, ['credentials'], (entry) => Credential.safeParse(entry).data, toCredential),
-  )
-  const secrets = layers.flatMap((layer) => entriesOf(layer, ['secrets'], (entry) => SecretEntry.safeParse(entry).data, toSecret))
-  // Declared, but with an error of its own: not to be called undeclared on top.
-  const badSecrets = new Set(layers.flatMap((layer) => namesOf(layer)))
-  const errors = [
-    ...twice('rule', rules, (rule) => rule.id),
-    ...twice('credential', credentials, (credential) => credential.id),
-    ...twice('secret', secrets, (secret) => secret.name),
-    ...written.flatMap(({ entry, rule }) => ruleProblems(rule, entry)),
-    ...credentials.flatMap((credential) => secretProblems(credential, secrets, badSecrets)),
-  ]
-  const modeLayer = layers.findLast((layer) => typeof at(layer.document.data, ['network', 'mode']) === 'string')
+export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy; errors: Diagnostic[]; damage: Damage } {
+  const written = layers.flatMap((layer) => entriesOf(layer, ['network', 'rules']))
+  const read = written.map(({ raw, from }) => ({ raw, from, entry: Rule.safeParse(raw).data }))
+  const rules = read.flatMap(({ entry, from }) => (entry === undefined ? [] : [{ entry, rule: toRule(entry, from) }]))
+  const damaged = read.filter(({ entry }) => entry === undefined)
+  const kept = damaged.flatMap(({ raw, from }) => {
+    const entry = salvageRule(raw)
+    return entry === undefined ? [] : [{ entry, rule: toRule(entry, from) }]
+  })
+  const hosts = damaged.map(({ raw }) => hostOf(raw))
+  const isList = layers.every((layer) => isListOrNone(valueAt(layer.document.data, ['network', 'rules'])))
+  const modeLayer = layers.findLast((layer) => typeof valueAt(layer.document.data, ['network', 'mode']) === 'string')
   return {
     effective: {
       files: layers.map((layer) => layer.file),
       mode: { value: 'restricted', ...(modeLayer && { from: modeLayer.document.placeOf(['network', 'mode']) }) },
-      rules,
-      credentials,
-      secrets,
+      rules: rules.map(({ rule }) => rule),
+      credentials: layers.flatMap((layer) =>
+        entriesOf(layer, ['credentials']).flatMap(({ raw, from }) => {
+          const entry = Credential.safeParse(raw).data
+          return entry === undefined ? [] : [toCredential(entry, from)]
+        }),
+      ),
+      secrets: layers.flatMap((layer) =>
+        entriesOf(layer, ['secrets']).flatMap(({ raw, from }) => {
+          const entry = SecretEntry.safeParse(raw).data
+          return entry === undefined ? [] : [toSecret(entry, from)]
+        }),
+      ),
     },
-    errors,
+    errors: [...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),
+    damage: {
+      rules: kept.map(({ rule }) => rule),
+      hosts: isList && hosts.every((host) => host !== undefined) ? hosts : undefined,
+    },
   }
 }
 
@@ -57,30 +67,39 @@ export function formatDiagnostic(diagnostic: Diagnostic): string {
   return `${formatPlace(diagnostic)}: ${diagnostic.message}`
 }
 
-function entriesOf<E, T>(
-  layer: Layer,
-  path: readonly string[],
-  parse: (entry: unknown) => E | undefined,
-  make: (entry: E, from: Place) => T,
-): T[] {
-  const list = at(layer.document.data, path)
+/** The entries of a list of a file, each with its place; none where there is no list. */
+export function entriesOf(layer: Layer, path: readonly string[]): { raw: unknown; from: Place }[] {
+  const list = valueAt(layer.document.data, path)
   if (!Array.isArray(list)) return []
-  return list.flatMap((raw: unknown, index) => {
-    const entry = parse(raw)
-    return entry === undefined ? [] : [make(entry, layer.document.placeOf([...path, index]))]
-  })
+  return list.map((raw: unknown, index) => ({ raw, from: layer.document.placeOf([...path, index]) }))
 }
 
-function at(data: unknown, path: readonly string[]): unknown {
+/** What stands at a path of keys, or `undefined`. */
+export function valueAt(data: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>(
-    (value, key) => (typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined),
+    (value, key) =>
+      typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined,
     data,
   )
 }
 
-function namesOf(layer: Layer): unknown[] {
-  const list = at(layer.document.data, ['secrets'])
-  return Array.isArray(list) ? list.map((entry: unknown) => at(entry, ['name'])) : []
+/** False for what should be a list and is none: its entries are unknown. */
+export function isListOrNone(value: unknown): boolean {
+  return value === undefined || Array.isArray(value)
+}
+
+/** A rule without the fields that are wrong, where id, host and action are right. */
+function salvageRule(raw: unknown): RuleEntry | undefined {
+  const { error } = Rule.safeParse(raw)
+  if (typeof raw !== 'object' || raw === null || error === undefined) return undefined
+  const wrong = new Set(error.issues.flatMap((issue) => (issue.code === 'unrecognized_keys' ? issue.keys : issue.path.slice(0, 1))))
+  return Rule.safeParse(Object.fromEntries(Object.entries(raw).filter(([key]) => !wrong.has(key)))).data
+}
+
+function hostOf(raw: unknown): HostPattern | undefined {
+  const text = valueAt(raw, ['host'])
+  const host = typeof text === 'string' ? parseHostPattern(text) : undefined
+  return typeof host === 'string' ? undefined : host
 }
 
 function toRule(entry: RuleEntry, from: Place): EffectiveRule {
@@ -121,20 +140,6 @@ function toSecret(entry: SecretEntryShape, from: Place): EffectiveSecret {
   return { name: entry.name, source, ...(entry.resources && { resources: entry.resources }), from }
 }
 
-function twice<T extends { readonly from: Place }>(what: string, items: readonly T[], idOf: (item: T) => string): Diagnostic[] {
-  const first = new Map<string, T>()
-  return items.flatMap((item) => {
-    const before = first.get(idOf(item))
-    if (before === undefined) {
-      first.set(idOf(item), item)
-      return []
-    }
-    return [
-      { ...item.from, message: `${what} "${idOf(item)}" stands at ${formatPlace(before.from)} already: give one of them another name` },
-    ]
-  })
-}
-
 /** What contradicts itself within one rule. */
 function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnostic[] {
   const { from } = rule
@@ -155,17 +160,4 @@ function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnostic[] {
     if (rule.plaintext === 'accept') found.push(say('plaintext: accept has no effect with upgrade: https: remove one of them'))
   }
   return found
-}
-
-/** Which uses a secret's `resources` may name is the schema's to say: there is only `inject` so far. */
-function secretProblems(
-  credential: EffectiveCredential,
-  secrets: readonly EffectiveSecret[],
-  declared: ReadonlySet<unknown>,
-): Diagnostic[] {
-  const names = secrets.map((entry) => entry.name)
-  if (names.includes(credential.secret) || declared.has(credential.secret)) return []
-  const near = nearest(credential.secret, names)
-  const message = `credential "${credential.id}": secret "${credential.secret}" is not declared under secrets`
-  return [{ ...credential.from, message: near === undefined ? message : `${message}: did you mean "${near}"?` }]
 }

@@ -1,37 +1,46 @@
 import { isAddress, isHostname, parseHostname } from '../kernel/hostname.ts'
-import { classifyAddress, specialName } from './addresses.ts'
-import { formatPlace } from './assemble.ts'
+import { nearest } from '../kernel/nearest.ts'
+import { classifyAddress, openedMetadata, specialName } from './addresses.ts'
+import { formatPlace, type Damage } from './assemble.ts'
 import { partsTie, type CredentialPart } from './credentials.ts'
-import { coversHost, hostsOverlap, parseHostPattern } from './hosts.ts'
+import { coversHost, hostsOverlap, parseHostPattern, type HostPattern } from './hosts.ts'
+import { METHODS } from './methods.ts'
 import type { Diagnostic, EffectiveCredential, EffectivePolicy, EffectiveRule, Place } from './model.ts'
 import { suffixBelow } from './public-suffixes.ts'
-import type { ParsedRule } from './rules.ts'
+import { parseRule, type ParsedRule } from './rules.ts'
 
 export type Findings = { readonly errors: Diagnostic[]; readonly warnings: Diagnostic[] }
 
 /**
  * What contradicts itself between the parts of a policy, and what is allowed but unwise.
- * @param isWhole false when parts are left out because of errors: what seems to be missing may be there
+ * @param damage rules that are left out because of errors: nothing is said that they could make wrong
+ * @param mayLackRules true when rules may stand where nothing could be read
  */
 export function findConflicts(
   policy: EffectivePolicy,
   rules: readonly ParsedRule[],
   parts: readonly CredentialPart[],
-  isWhole: boolean,
+  damage: Damage,
+  mayLackRules: boolean,
 ): Findings {
   const findings: Findings = { errors: [], warnings: [] }
+  const inDoubt = (pattern: HostPattern): boolean =>
+    mayLackRules || damage.hosts === undefined || damage.hosts.some((host) => hostsOverlap(host, pattern))
   findDuplicates(rules, findings)
   findCovered(rules, findings)
-  for (const rule of rules) lintRule(rule, findings)
-  for (const credential of policy.credentials) checkReach(credential, rules, findings)
-  findTies(parts, findings)
-  const used = new Set(policy.credentials.map((credential) => credential.secret))
-  for (const secret of policy.secrets) {
-    if (!used.has(secret.name)) findings.warnings.push({ ...secret.from, message: `secret "${secret.name}" is used by no credential` })
+  for (const rule of rules) {
+    lintRule(rule, findings)
+    lintRefused(rule, findings)
   }
-  if (!isWhole) return { errors: findings.errors, warnings: [] }
+  // Whether a refused name or address is listed cannot be said of these: "addresses" may be what is wrong.
+  for (const rule of damage.rules) lintRule(parseRule(rule), findings)
+  for (const credential of policy.credentials) {
+    checkReach(credential, rules, inDoubt, findings)
+    lintCredential(credential, findings)
+  }
+  findTies(parts, findings)
   const first = policy.files.at(-1)
-  if (rules.length === 0 && first !== undefined)
+  if (rules.length === 0 && first !== undefined && !mayLackRules && damage.hosts?.length === 0)
     findings.warnings.push({ file: first, line: 0, column: 0, message: 'no rules: everything is denied' })
   return findings
 }
@@ -109,45 +118,82 @@ function findTies(parts: readonly CredentialPart[], { errors }: Findings): void 
 }
 
 /** A credential must be able to be written at all. */
-function checkReach(credential: EffectiveCredential, rules: readonly ParsedRule[], { errors, warnings }: Findings): void {
-  const say = (message: string): Diagnostic => ({ ...credential.from, message: `credential "${credential.id}": ${message}` })
+function checkReach(
+  credential: EffectiveCredential,
+  rules: readonly ParsedRule[],
+  inDoubt: (pattern: HostPattern) => boolean,
+  { errors, warnings }: Findings,
+): void {
+  const say = (message: string): Diagnostic => sayOf('credential', credential, message)
   let anyMethod: EffectiveRule | undefined
   for (const domain of credential.domains) {
     const pattern = parseHostPattern(domain)
     if (typeof pattern === 'string') continue
     const reaching = rules.filter(({ rule, host }) => rule.action === 'allow' && hostsOverlap(host, pattern))
-    if (reaching.length === 0) warnings.push(say(`no rule allows ${domain}, so it is never written there`))
-    else if (reaching.every(({ rule }) => rule.tls === 'passthrough')) {
-      errors.push(
-        say(
-          `${domain} is reached through ${named(reaching[0]?.rule ?? missing())} only, and nothing can be written into a passthrough tunnel: use tls: intercept`,
-        ),
-      )
+    const [first] = reaching
+    if (!inDoubt(pattern)) {
+      if (first === undefined) warnings.push(say(`no rule allows ${domain}, so it is never written there`))
+      else if (reaching.every(({ rule }) => rule.tls === 'passthrough')) {
+        errors.push(
+          say(
+            `${domain} is reached through ${named(first.rule)} only, and nothing can be written into a passthrough tunnel: use tls: intercept`,
+          ),
+        )
+      }
     }
     anyMethod ??= reaching.find(({ rule, methods }) => methods === undefined && rule.tls === 'intercept')?.rule
   }
   if (credential.methods === undefined && anyMethod !== undefined)
     warnings.push(say(`it goes on requests of any method: ${named(anyMethod)} has no methods`))
-  for (const path of credential.paths ?? []) if (isWide(path)) warnings.push(say(`path "${path}" matches nearly every path`))
 }
 
+function lintCredential(credential: EffectiveCredential, { warnings }: Findings): void {
+  const say = (message: string): void => void warnings.push(sayOf('credential', credential, message))
+  const { place } = credential
+  // "Token token=" is whole as it stands, "Bearer" is not.
+  if (place.kind === 'header' && place.header.toLowerCase() === 'authorization' && /[^ ="]$/.test(place.prefix))
+    say(`prefix "${place.prefix}" would send "${place.prefix}<secret>": write "${place.prefix} " with a space at its end`)
+  for (const method of credential.methods ?? []) lintMethod(method, say)
+  for (const path of credential.paths ?? []) if (isWide(path)) say(`path "${path}" matches nearly every path`)
+}
+
+/** What can be said of one field whatever the others are. */
 function lintRule({ rule, host }: ParsedRule, { warnings }: Findings): void {
-  const say = (message: string): void => void warnings.push({ ...rule.from, message: `rule "${rule.id}": ${message}` })
+  const say = (message: string): void => void warnings.push(sayOf('rule', rule, message))
+  for (const method of rule.methods ?? []) lintMethod(method, say)
   if (rule.action === 'ask') say('action: ask is refused while no controller is there to ask')
   if (rule.action !== 'allow') return
   if (rule.plaintext === 'accept') say('plaintext: accept lets credentials cross the network in the clear')
-  for (const range of rule.addresses)
+  for (const range of rule.addresses) {
     if (range.endsWith('/0')) say(`addresses "${range}" opens every private network: name the ranges that are meant`)
+    const metadata = openedMetadata(range)
+    if (metadata !== undefined)
+      say(`addresses "${range}" opens a metadata or host address (${metadata}): what answers there may give out keys`)
+  }
   for (const path of rule.paths ?? []) if (isWide(path)) say(`path "${path}" matches nearly every path`)
-  const name = parseHostname(host.kind === 'exact' ? host.host : host.parent)
-  const special = isHostname(name) ? specialName(name) : undefined
-  if (special !== undefined && rule.addresses.length === 0)
-    say(`names under "${special}" are refused unless the rule lists addresses that they may lead to`)
-  const address = host.kind === 'exact' && isAddress(host.host) ? classifyAddress(host.host) : undefined
-  if (address !== undefined && rule.addresses.length === 0)
-    say(`${rule.host} is refused (${address.name}) unless the rule lists it in addresses`)
   const suffix = host.kind === 'below' ? suffixBelow(host.parent) : undefined
   if (suffix !== undefined) say(`host "${rule.host}" covers names under "${suffix}", where anybody can have one`)
+}
+
+/** Hosts that are refused for what they are, unless the rule lists addresses. */
+function lintRefused({ rule, host }: ParsedRule, { warnings }: Findings): void {
+  const say = (message: string): void => void warnings.push(sayOf('rule', rule, message))
+  if (rule.action !== 'allow' || rule.addresses.length > 0) return
+  const name = parseHostname(host.kind === 'exact' ? host.host : host.parent)
+  const special = isHostname(name) ? specialName(name) : undefined
+  if (special !== undefined) say(`names under "${special}" are refused unless the rule lists addresses that they may lead to`)
+  const address = host.kind === 'exact' && isAddress(host.host) ? classifyAddress(host.host) : undefined
+  if (address !== undefined) say(`${rule.host} is refused (${address.name}) unless the rule lists it in addresses`)
+}
+
+function lintMethod(method: string, say: (message: string) => void): void {
+  if (METHODS.has(method)) return
+  const near = nearest(method, METHODS)
+  say(`method "${method}" is none that the gate lets in${near === undefined ? '' : `: did you mean "${near}"?`}`)
+}
+
+function sayOf(what: 'rule' | 'credential', { id, from }: { readonly id: string; readonly from: Place }, message: string): Diagnostic {
+  return { ...from, message: `${what} "${id}": ${message}` }
 }
 
 /** `**` with nothing literal before it. */
@@ -157,8 +203,4 @@ function isWide(path: string): boolean {
 
 function named(item: { readonly id: string; readonly from: Place }): string {
   return `rule "${item.id}" (${formatPlace(item.from)})`
-}
-
-function missing(): never {
-  throw new Error('an empty list has no first rule')
 }

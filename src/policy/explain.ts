@@ -38,11 +38,12 @@ export type Explanation = {
  */
 export function explainRequest(policy: Policy, url: string, method: string): Explanation {
   const facts = readUrl(url, method)
+  const decision = policy.decide(facts)
+  const isUnread = decision.action === 'deny' && decision.refusal.code === 'path_not_canonical'
   const candidates = policy.effective.rules
     .map(parseRule)
     .filter((rule) => matchesHost(rule.host, facts.host))
-    .map((rule) => ({ id: rule.rule.id, at: formatPlace(rule.rule.from), action: rule.rule.action, ...mismatch(rule, facts) }))
-  const decision = policy.decide(facts)
+    .map((rule) => ({ id: rule.rule.id, at: formatPlace(rule.rule.from), action: rule.rule.action, ...mismatch(rule, facts, isUnread) }))
   const refusal = decision.action === 'deny' ? decision.refusal : policy.judgeName(facts.host, decision.rule)
   const decider = decision.action === 'allow' ? decision.rule.id : decision.refusal.rule
   const rule = policy.effective.rules.find((entry) => entry.id === decider)
@@ -56,12 +57,29 @@ export function explainRequest(policy: Policy, url: string, method: string): Exp
       ...(refusal && { code: refusal.code }),
       ...(refusal?.hint !== undefined && { hint: refusal.hint }),
       ...shown,
-      notes: [],
+      notes: caseNotes(method),
       candidates,
     }
   }
   const { written, notes } = explainCredential(policy, facts, decision.rule)
-  return { url, method, decision: 'allow', why: `rule "${decision.rule.id}" allows it`, ...shown, ...written, notes, candidates }
+  return {
+    url,
+    method,
+    decision: 'allow',
+    why: `rule "${decision.rule.id}" allows it`,
+    ...shown,
+    ...written,
+    notes: [...caseNotes(method), ...notes],
+    candidates,
+  }
+}
+
+/** RFC 9110 §9.1: methods are case-sensitive. Compared as it is given, but it was probably not meant so. */
+function caseNotes(method: string): string[] {
+  const upper = method.toUpperCase()
+  return method === upper
+    ? []
+    : [`methods are upper-case and compared as they are given: "${method}" is not "${upper}"; ask with --method ${upper}`]
 }
 
 function explainCredential(
@@ -90,11 +108,12 @@ function isBlind(policy: Policy, facts: Facts): boolean {
   return tunnel.action === 'allow' && tunnel.rule.tls === 'passthrough'
 }
 
-function mismatch({ rule, ports, methods, paths }: ParsedRule, facts: Facts): { matches: boolean; why: string } {
+function mismatch({ rule, ports, methods, paths }: ParsedRule, facts: Facts, isUnread: boolean): { matches: boolean; why: string } {
   if (!ports.has(facts.port)) return { matches: false, why: `port ${facts.port} is not among ${rule.ports.join(', ')}` }
   if (methods && !methods.has(facts.method))
     return { matches: false, why: `method ${facts.method} is not among ${[...methods].join(', ')}` }
   if (paths === undefined) return { matches: true, why: 'host, port and method match' }
+  if (isUnread) return { matches: false, why: 'its paths are not compared with a path that could be read in two ways' }
   const path = pathOf(facts.path)
   const readings = rule.action === 'allow' ? [splitPath(path)] : [splitPath(path), ...splitPathLoosely(path)]
   const readingsOf = (pattern: PathPattern): PathPattern[] => (rule.action === 'allow' ? [pattern] : [pattern, ...loosen(pattern)])
@@ -107,20 +126,30 @@ function mismatch({ rule, ports, methods, paths }: ParsedRule, facts: Facts): { 
 /** The URL as it would come on the wire: nothing is repaired, as a repaired URL would explain another request. */
 function readUrl(url: string, method: string): Facts {
   const match = /^(https?):\/\/([^/?#\\]*)([^#]*)/i.exec(url)
-  if (!match)
-    throw new SallyportError('usage', `"${url}" is not an http or https URL`, { hint: 'write it whole, as in https://api.github.com/user' })
-  const [, schemeText = '', authority = '', rest = ''] = match
-  const scheme = schemeText.toLowerCase() === 'http' ? 'http' : 'https'
+  const [, schemeText = '', authority = '', rest = ''] = match ?? []
   const split = splitAuthority(authority)
   const host = split && parseHostname(split.host)
-  if (split === undefined || host === undefined) throw new SallyportError('usage', `"${authority}" is not host or host:port`)
-  if (!isHostname(host)) {
-    throw new SallyportError(
-      'usage',
-      `the host of "${url}" is refused: ${host.problem}`,
-      host.canonical === undefined ? {} : { hint: `write "${host.canonical}"` },
-    )
+  // I1: what stands before an "@" may be a password, wherever it ends. A path may have one as well, behind a host that can be read.
+  if ((match ? authority : url).includes('@') || (!isReadable(host) && url.includes('@'))) {
+    throw new SallyportError('usage', 'the URL has a user name or password before an "@"', {
+      hint: 'leave out what stands before the "@": such URLs are refused, and credentials are written by the policy',
+    })
   }
-  if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(method)) throw new SallyportError('usage', `"${method}" is not a method`)
+  if (!match)
+    throw new SallyportError('usage', `"${url}" is not an http or https URL`, { hint: 'write it whole, as in https://api.github.com/user' })
+  const scheme = schemeText.toLowerCase() === 'http' ? 'http' : 'https'
+  if (split === undefined || host === undefined)
+    throw new SallyportError('usage', `"${authority}" is not host or host:port`, { hint: 'write for example api.github.com:443' })
+  if (!isHostname(host)) {
+    throw new SallyportError('usage', `the host of "${url}" is refused: ${host.problem}`, {
+      hint: host.canonical === undefined ? 'write the host as a request would name it' : `write "${host.canonical}"`,
+    })
+  }
+  if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(method))
+    throw new SallyportError('usage', `"${method}" is not a method`, { hint: 'write for example --method POST' })
   return { scheme, host, port: split.port ?? (scheme === 'http' ? 80 : 443), method, path: rest.startsWith('/') ? rest : `/${rest}` }
+}
+
+function isReadable(host: ReturnType<typeof parseHostname> | undefined): boolean {
+  return host !== undefined && isHostname(host)
 }

@@ -2,6 +2,7 @@ import { closeSync, constants, fstatSync, openSync, readSync, realpathSync } fro
 import { join } from 'node:path'
 import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
+import { nearest } from '../kernel/nearest.ts'
 import { readDocument, type PolicyDocument } from './document.ts'
 import type { Diagnostic, Place } from './model.ts'
 import { shapeProblems } from './shape.ts'
@@ -9,12 +10,17 @@ import { shapeProblems } from './shape.ts'
 /** One file that was read. Its document may have errors in parts. */
 export type Layer = { readonly file: string; readonly document: PolicyDocument }
 
+const SECTIONS = ['network', 'credentials', 'secrets'] as const
+export type Section = (typeof SECTIONS)[number]
+
 export type Layers = {
   /** What each file extends comes before it. */
   readonly layers: readonly Layer[]
   readonly errors: readonly Diagnostic[]
   /** True when a file of the errors does not exist or cannot be read. */
   readonly isMissing: boolean
+  /** Sections of which something could not be read: what seems to be missing from them may be there. */
+  readonly doubts: ReadonlySet<Section>
 }
 
 type Reading = {
@@ -23,11 +29,12 @@ type Reading = {
   readonly done: Set<string>
   readonly dirs: readonly string[]
   isMissing: boolean
+  readonly doubts: Set<Section>
 }
 
 /** Reads the files and all that they extend, each once, with every error of every file. */
 export function readLayers(paths: readonly string[], policyDirs: readonly string[]): Layers {
-  const reading: Reading = { layers: [], errors: [], done: new Set(), dirs: policyDirs, isMissing: false }
+  const reading: Reading = { layers: [], errors: [], done: new Set(), dirs: policyDirs, isMissing: false, doubts: new Set() }
   for (const path of paths) readFile(reading, path, { file: path, line: 0, column: 0 }, [])
   return reading
 }
@@ -38,6 +45,7 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
     real = realpathSync(file)
   } catch (error) {
     reading.isMissing = true
+    doubtAll(reading)
     reading.errors.push({
       ...from,
       message: `policy file "${file}" ${codeOf(error) === 'ENOENT' ? 'does not exist' : `cannot be read (${codeOf(error)})`}`,
@@ -51,6 +59,7 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
   if (reading.done.has(real)) return
   reading.done.add(real)
   if (reading.done.size > LIMITS.policyFilesMax) {
+    doubtAll(reading)
     // Said once: the files after it are only more of the same.
     if (reading.done.size === LIMITS.policyFilesMax + 1)
       reading.errors.push({ ...from, message: `more than ${LIMITS.policyFilesMax} policy files` })
@@ -58,20 +67,27 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
   }
   const text = readText(file)
   if (typeof text !== 'string') {
+    doubtAll(reading)
     if (text.isMissing) reading.isMissing = true
     reading.errors.push({ ...(text.isMissing ? from : { file, line: 0, column: 0 }), message: text.problem })
     return
   }
   const { document, errors } = readDocument(file, text)
   reading.errors.push(...errors)
-  if (document === undefined) return
-  reading.errors.push(...shapeProblems(document))
+  if (document === undefined) {
+    doubtAll(reading)
+    return
+  }
+  const problems = shapeProblems(document)
+  reading.errors.push(...problems.map(({ diagnostic }) => diagnostic))
+  for (const { path } of problems) for (const section of sectionsMeant(path)) reading.doubts.add(section)
   for (const [index, name] of extendsOf(document.data).entries()) {
     const place = document.placeOf(['extends', index])
     const found = find(reading.dirs, name)
     if (found !== undefined) readFile(reading, found, place, [...above, real])
     else {
       reading.isMissing = true
+      doubtAll(reading)
       reading.errors.push({
         ...place,
         message: `extends "${name}": there is no ${name}.yaml in ${reading.dirs.join(' or ') || 'any policy folder'}`,
@@ -79,6 +95,19 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
     }
   }
   reading.layers.push({ file, document })
+}
+
+function doubtAll(reading: Reading): void {
+  for (const section of SECTIONS) reading.doubts.add(section)
+}
+
+/** What may stand under a key that is wrong, or was meant by one that is misspelled. */
+function sectionsMeant([key, inner]: readonly PropertyKey[]): readonly Section[] {
+  if (typeof key !== 'string') return SECTIONS
+  if (key === 'network') return inner === undefined || (inner !== 'rules' && nearest(String(inner), ['rules']) !== undefined) ? [key] : []
+  const near = key === 'rules' ? 'network' : nearest(key, ['extends', ...SECTIONS])
+  if (near === 'extends') return SECTIONS
+  return SECTIONS.filter((section) => section === near && section !== key)
 }
 
 /** Only names of the right form: a name with ".." or a leading "/" never reaches the file system. */

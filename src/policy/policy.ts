@@ -6,6 +6,7 @@ import { findConflicts } from './conflicts.ts'
 import { compileCredentials, partsOf } from './credentials.ts'
 import { readLayers } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectivePolicy, Policy } from './model.ts'
+import { findNames } from './names.ts'
 import { compileRules, parseRule } from './rules.ts'
 
 export type {
@@ -56,13 +57,14 @@ export function showPolicy(policy: Policy): EffectivePolicy {
 }
 
 function read(paths: readonly string[], options: PolicyOptions) {
-  const { layers, errors: fileErrors, isMissing } = readLayers(paths, options.policyDirs)
-  const { effective, errors: partErrors } = assemble(layers)
+  const { layers, errors: fileErrors, isMissing, doubts } = readLayers(paths, options.policyDirs)
+  const { effective, errors: partErrors, damage } = assemble(layers)
+  const names = findNames(layers, doubts)
   const rules = effective.rules.map(parseRule)
   const parts = effective.credentials.flatMap(partsOf)
-  const conflicts = findConflicts(effective, rules, parts, fileErrors.length === 0)
-  const errors = inOrder([...fileErrors, ...partErrors, ...conflicts.errors])
-  return { errors, warnings: inOrder(conflicts.warnings), isMissing, build }
+  const conflicts = findConflicts(effective, rules, parts, damage, doubts.has('network'))
+  const errors = inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors])
+  return { errors, warnings: inOrder([...conflicts.warnings, ...names.warnings]), isMissing, build }
 
   function build(warnings: readonly Diagnostic[]): Policy {
     const credentials = effective.credentials.map(({ id, secret, place }): CredentialBinding => ({ id, secret, place }))

@@ -1,7 +1,7 @@
 import type * as z from 'zod'
 import type { PolicyDocument } from './document.ts'
 import type { Diagnostic } from './model.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../kernel/nearest.ts'
 import { Credential, Network, NOT_YET, NOT_YET_VALUES, PolicyFile, Rule, SecretEntry } from './schema.ts'
 
 type Path = readonly PropertyKey[]
@@ -17,15 +17,28 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
   'secrets[]': Object.keys(SecretEntry.shape),
 }
 
-/** Everything that is wrong with the shape of one file, each with its place and the right spelling where there is one. */
-export function shapeProblems(document: PolicyDocument): Diagnostic[] {
+/** What other systems call the actions. */
+const ACTION_ALIASES: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(['block', 'drop', 'reject', 'forbid', 'disallow', 'refuse'].map((word) => [word, 'deny'])),
+  ...Object.fromEntries(['permit', 'accept', 'pass'].map((word) => [word, 'allow'])),
+  ...Object.fromEntries(['prompt', 'confirm'].map((word) => [word, 'ask'])),
+}
+
+/** Everything that is wrong with the shape of one file, each with its place and the right spelling where there is one. An unknown key is the last of its path. */
+export function shapeProblems(document: PolicyDocument): { diagnostic: Diagnostic; path: Path }[] {
   const result = PolicyFile.safeParse(document.data)
   if (result.success) return []
   const { issues } = result.error
   const unknown = new Set(issues.filter((issue) => issue.code === 'unrecognized_keys').map((issue) => JSON.stringify(issue.path)))
   // A map with an unknown key lacks what that key was meant to be: one complaint is enough.
   const told = issues.filter((issue) => issue.code !== 'custom' || !unknown.has(JSON.stringify(issue.path)))
-  return told.flatMap((issue) => describe(document, issue))
+  return told.flatMap((issue) => {
+    const keys: Path = issue.code === 'unrecognized_keys' ? issue.keys : []
+    return describe(document, issue).map((diagnostic, index) => ({
+      diagnostic,
+      path: keys.length === 0 ? issue.path : [...issue.path, keys[index] ?? ''],
+    }))
+  })
 }
 
 function describe(document: PolicyDocument, issue: z.core.$ZodIssue): Diagnostic[] {
@@ -87,9 +100,15 @@ function wrongValue(path: Path, name: string, value: unknown, allowed: readonly 
   if (typeof value === 'string' && NOT_YET_VALUES[generalize(path)]?.includes(value) === true) {
     return `${name}: "${value}" is known but not enforced by this version; write "${allowed.join('" or "')}"`
   }
-  const near = typeof value === 'string' && allowed.length > 1 ? nearest(value, allowed) : undefined
+  const near = typeof value === 'string' && allowed.length > 1 ? meant(path, value, allowed) : undefined
   const shown = typeof value === 'string' ? `"${value.slice(0, 80)}"` : typeof value === 'number' ? String(value) : typeName(value)
   return `${name} must be ${allowed.join(' or ')}, not ${shown}${near === undefined ? '' : `: did you mean "${near}"?`}`
+}
+
+function meant(path: Path, value: string, allowed: readonly string[]): string | undefined {
+  const word = value.toLowerCase()
+  const alias = path.at(-1) === 'action' && Object.hasOwn(ACTION_ALIASES, word) ? ACTION_ALIASES[word] : undefined
+  return alias ?? nearest(value, allowed)
 }
 
 function valueAt(data: unknown, path: Path): unknown {

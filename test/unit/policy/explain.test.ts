@@ -123,7 +123,8 @@ for (const argv of [
   ['check'],
   ['explain'],
   ['explain', 'https://a.example.com/'],
-  ['show', 'x'],
+  ['show', 'x', '--policy', 'y'],
+  ['check', 'x', '--policy', 'y'],
   ['check', '--wrong', 'x'],
 ]) {
   test(`policy ${argv.join(' ')} is a usage error`, async () => {
@@ -150,4 +151,75 @@ test('an explanation says that a denial matches another spelling of its path, an
     ],
   )
   assert.match(candidates[2]?.why ?? '', /"\/admin\/\*\*"/)
+})
+
+for (const { argv, message, hint } of [
+  { argv: ['check'], message: /^PATH is missing/, hint: /^usage: sallyport policy check PATH…/ },
+  { argv: ['explain'], message: /^URL is missing$/, hint: /^usage: sallyport policy explain URL / },
+  { argv: ['chek', 'x'], message: /no command "chek": did you mean "check"\?$/, hint: /policy check, .*policy explain, .*policy show$/ },
+  { argv: ['check', '--jsn', 'x'], message: /^unknown flag "--jsn": did you mean "--json"\?$/, hint: /^usage: sallyport policy check/ },
+  { argv: ['explain', 'https://a.example.com/', 'b'], message: /^unexpected argument "b"$/, hint: /^usage: sallyport policy explain/ },
+]) {
+  test(`policy ${argv.join(' ')} says what is wrong and how it is written`, async () => {
+    await assert.rejects(run(argv), (error: unknown) => {
+      assert.ok(error instanceof SallyportError)
+      assert.equal(error.code, 'usage')
+      assert.match(error.message, message)
+      assert.match(error.hint ?? '', hint)
+      return true
+    })
+  })
+}
+
+test('policy check and show take files as arguments and by --policy alike', async () => {
+  using files = writeFiles({ 'p.yaml': policyText(parts) })
+  for (const verb of ['check', 'show']) {
+    const plain = await run([verb, files.at('p.yaml'), '--json'])
+    assert.equal(plain.exit, 0)
+    assert.deepEqual(await run([verb, '--policy', files.at('p.yaml'), '--json']), plain)
+  }
+})
+
+for (const url of [
+  'https://user:hunter2@api.example.com/',
+  'https://user:hunter2@/',
+  'https://user:hunter2/x@api.example.com/',
+  'ftp://user:hunter2@api.example.com/',
+  'user:hunter2@api.example.com',
+]) {
+  test(`I1 explain refuses ${url.replace('hunter2', '…')} with a hint, and repeats no password`, () => {
+    assert.throws(
+      () => explainRequest(policyOf(parts), url, 'GET'),
+      (error: unknown) => {
+        assert.ok(error instanceof SallyportError)
+        assert.equal(error.code, 'usage')
+        assert.match(error.hint ?? '', /leave out what stands before the "@"/)
+        assert.doesNotMatch(`${error.message} ${error.hint}`, /hunter2/)
+        return true
+      },
+    )
+  })
+}
+
+test('an "@" in a path is no password: such a URL is explained', () => {
+  assert.equal(explainRequest(policyOf(parts), 'https://api.example.com/v1/@scope/x', 'GET').decision, 'allow')
+})
+
+test('a method in lower case is compared as it is given, and the explanation says so', () => {
+  const { decision, notes } = explainRequest(policyOf(parts), 'https://api.example.com/v1/x', 'get')
+  assert.equal(decision, 'deny')
+  assert.match(notes.join(), /"get" is not "GET"; ask with --method GET/)
+  assert.match(explainRequest(policyOf(parts), 'https://pin.example.com/', 'get').notes.join(), /"get" is not "GET"/)
+  assert.doesNotMatch(explainRequest(policyOf(parts), 'https://api.example.com/v1/x', 'GET').notes.join(), /upper-case/)
+})
+
+test('no rule with paths is said to match a path that is refused as not canonical', () => {
+  const policy = policyOf({ rules: [{ id: 'wide', host: 'api.example.com', paths: ['/**'] }] })
+  const { code, candidates } = explainRequest(policy, 'https://api.example.com/v1/../x', 'GET')
+  assert.equal(code, 'path_not_canonical')
+  assert.deepEqual(
+    candidates.map(({ matches }) => matches),
+    [false],
+  )
+  assert.match(candidates[0]?.why ?? '', /could be read in two ways/)
 })
