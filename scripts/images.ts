@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import path from 'node:path'
+import { VERSION } from '../src/kernel/version.ts'
 import { ensureBaseImage, labelOf } from './base-image.ts'
 import { ensureEngine } from './engine.ts'
 import { ROOT, capture, main, run, step } from './steps.ts'
@@ -13,11 +14,16 @@ const INPUTS = {
   'demo-upstream': ['docker/demo-upstream.mjs'],
 } as const satisfies Record<string, readonly string[]>
 
-/** Builds `sallyport/TARGET:latest` for every target whose inputs changed since its image was made. @throws SetupError */
+/** What compose.yaml calls a target's image: two versions on one machine keep an image each. */
+export function imageOf(target: keyof typeof INPUTS): string {
+  return `sallyport/${target}:${VERSION}`
+}
+
+/** Builds the image of every target whose inputs changed since its image was made. @throws SetupError */
 export async function ensureImages(baseImage: string): Promise<void> {
   const base = (await capture('docker', ['image', 'inspect', '--format', '{{.Id}}', baseImage])).stdout.trim()
-  for (const [target, inputs] of Object.entries(INPUTS)) {
-    const image = `sallyport/${target}:latest`
+  for (const [target, inputs] of Object.entries(INPUTS) as [keyof typeof INPUTS, readonly string[]][]) {
+    const image = imageOf(target)
     const hash = hashOf(['Dockerfile', ...inputs], `${baseImage} ${base} ${INPUTS_LABEL}`)
     if ((await labelOf(image, INPUTS_LABEL)) === hash) continue
     await step(`building ${image}`, async (onLine) => {

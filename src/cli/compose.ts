@@ -1,23 +1,23 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeComposeProject, type ComposeProject } from '../controller/sessions/compose-project.ts'
-import { homeOf, packageRoot, parseFlags, type Command } from './command.ts'
+import { homeOf, packageRoot, parseFlags, policyDirs, type Command } from './command.ts'
 
 export const composeCommand: Command = {
   summary: 'write the .env that compose.yaml reads for one workspace',
   usage: `usage: sallyport compose [--workspace DIR] [--policy FILE]… [--output FILE] [--demo]
 
-Writes the .env for one workspace: a project name of its own, a free subnet for the jail network, the sidecar's address, the
-operator's uid, and where the policy and the secrets are. What stands in the file already is kept, so that it can be run again.
-Then: docker compose up -d --wait sidecar agent
+Checks the policy, then writes the .env for one workspace: a project name of its own, a free subnet for the jail network, the
+sidecar's address, the operator's uid, and where the policy and the secrets are. What stands in the file already is kept, so that
+it can be run again. Says which secrets are missing and how to put them in, and the commands of docker compose that come next.
 
   --workspace DIR    what the agent works on (default: the one in the file, else the current folder)
   --policy FILE      policy of the session; all in one folder, which is mounted read-only (default: the ones in the file)
-  --output FILE      default: .env next to compose.yaml. A second workspace has a file of its own; name it to docker compose
-                     with --env-file
+  --output FILE      default: .env next to compose.yaml. A second workspace needs a file of its own
   --demo             the demo's policy, a token made at random, and the profile "demo"
 
-Secrets are files in the folder SALLYPORT_SECRETS_DIR, which only the sidecar sees as /run/secrets.
+Secrets are files in the folder SALLYPORT_SECRETS_DIR, which only the sidecar sees, as /run/secrets: "file:/run/secrets/NAME" in
+the policy. There is no "env:", the sidecar gets no environment of yours.
 `,
   async run(argv, io) {
     const { values } = parseFlags(
@@ -37,16 +37,88 @@ Secrets are files in the folder SALLYPORT_SECRETS_DIR, which only the sidecar se
       policy: values.policy ?? [],
       demo: values.demo,
     }
-    io.out(describe(writeComposeProject(request, { packageRoot, home: homeOf(io.env) }, io.env)))
+    const installation = { packageRoot, home: homeOf(io.env), policyDirs: policyDirs(io.env) }
+    const project = writeComposeProject(request, installation, io.env)
+    io.out([describe(project), describeMissing(project), nextSteps(project)].filter(Boolean).join('\n'))
     return 0
   },
 }
 
-function describe({ name, workspace, jail, owner, secretsDir, envFile }: ComposeProject): string {
+function describe({ name, workspace, jail, owner, secretsDir, envFile, policies, warnings }: ComposeProject): string {
   const folder = statSync(workspace)
-  const warning =
+  const notes =
     folder.uid === owner.uid || (folder.mode & 0o002) !== 0
-      ? ''
-      : `note       the agent runs as uid ${owner.uid} and cannot write the workspace, which belongs to uid ${folder.uid}: chown -R ${owner.uid}:${owner.gid} it, or leave it so\n`
-  return `project    ${name}\nworkspace  ${workspace}\nsubnet     ${jail.subnet} (sidecar ${jail.sidecar})\nsecrets    ${secretsDir}\nwritten    ${envFile}\n${warning}`
+      ? []
+      : [
+          `note       the agent runs as uid ${owner.uid} and cannot write the workspace, which belongs to uid ${folder.uid}: chown -R ${owner.uid}:${owner.gid} it, or leave it so`,
+        ]
+  const policyFiles = policies.files.map((file) => join(policies.dir, file))
+  if (!isOpenTo(owner, policies.dir, 0o1)) notes.push(unreadable(owner, policies.dir, 'a+x'))
+  for (const file of policyFiles) if (!isOpenTo(owner, file, 0o4)) notes.push(unreadable(owner, file, 'a+r'))
+  return lines([
+    `project    ${name}`,
+    `workspace  ${workspace}`,
+    `subnet     ${jail.subnet} (sidecar ${jail.sidecar})`,
+    `secrets    ${secretsDir}`,
+    `written    ${envFile}`,
+    ...warnings.map((warning) => `warning    ${warning}`),
+    ...notes,
+  ])
+}
+
+function unreadable({ uid }: ComposeProject['owner'], path: string, mode: string): string {
+  return `note       the sidecar runs as uid ${uid}, cannot read the policy and will not start: chmod ${mode} ${quote(path)}`
+}
+
+/** Whether the containers' uid has these permissions (4 read, 1 enter). It has no capability that would get around them. */
+function isOpenTo({ uid, gid }: ComposeProject['owner'], path: string, wanted: number): boolean {
+  const stat = statSync(path)
+  const shift = stat.uid === uid ? 6 : stat.gid === gid ? 3 : 0
+  return ((stat.mode >> shift) & wanted) === wanted
+}
+
+/** By stdin and with the file closed from the start: a value in a command line is in the shell's history and in every `ps`. */
+function describeMissing({ missing, secretsDir, owner }: ComposeProject): string {
+  if (missing.length === 0) return ''
+  const commands = missing.flatMap(({ name, path }) => {
+    const file = quote(join(secretsDir, path))
+    const folders = path.split('/').slice(0, -1)
+    const make = folders.length === 0 ? '' : `mkdir -p ${quote(join(secretsDir, ...folders))} && `
+    const whole = folders.length === 0 ? file : `-R ${quote(join(secretsDir, folders[0] ?? ''))}`
+    return [
+      `missing: put the value of ${name} into ${join(secretsDir, path)}`,
+      `  (umask 077 && ${make}cat > ${file})   # then paste the value, Enter, Ctrl-D`,
+      `  chmod 0400 ${file} && chown ${owner.uid}:${owner.gid} ${whole}`,
+    ]
+  })
+  const [atStart, later] = [missing.filter((file) => file.atStart), missing.filter((file) => !file.atStart)]
+  if (atStart.length > 0) commands.push(`The sidecar will not start without ${namesOf(atStart)}.`)
+  if (later.length > 0) commands.push(`Requests that need ${namesOf(later)} get 502 until it is there.`)
+  return lines(commands)
+}
+
+function nextSteps({ envFile, missing }: ComposeProject): string {
+  const compose = `docker compose --env-file ${quote(envFile)}`
+  return lines([
+    missing.length === 0 ? 'Next:' : 'Next, with the secrets in their place:',
+    `  start                              ${compose} up -d --wait sidecar agent`,
+    `  enter the agent                    ${compose} exec agent bash`,
+    `  why the sidecar is not healthy     ${compose} logs sidecar`,
+    `  after a change of policy, secrets  ${compose} restart sidecar`,
+    `  stop                               ${compose} down`,
+    `  stop, forget the CA and the audit  ${compose} down -v`,
+  ])
+}
+
+function namesOf(files: ComposeProject['missing']): string {
+  return files.map(({ name }) => name).join(', ')
+}
+
+/** As a shell reads it back. */
+function quote(text: string): string {
+  return /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}
+
+function lines(list: readonly string[]): string {
+  return `${list.join('\n')}\n`
 }

@@ -1,42 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import { ROOT, capture } from '../../scripts/steps.ts'
-import { composeCommand } from '../../src/cli/compose.ts'
 import { readEnvFile, writeEnvFile } from '../../src/controller/sessions/env-file.ts'
-import { temporaryFolder } from '../support/audit.ts'
-
-const POLICY = 'version: 1\nnetwork: {mode: restricted, rules: []}\n'
-
-/** A folder with a policy and a workspace, and the command as it would be run there. */
-async function place(workspaceName = 'work') {
-  const folder = await temporaryFolder()
-  const workspace = join(folder.path, workspaceName)
-  const policy = join(folder.path, 'policy', 'mine.yaml')
-  mkdirSync(workspace)
-  mkdirSync(join(folder.path, 'policy'))
-  writeFileSync(policy, POLICY)
-  const envFile = join(folder.path, 'env')
-  const environment: Record<string, string> = { SALLYPORT_HOME: join(folder.path, 'home') }
-  return {
-    /** Of the command. */
-    environment,
-    folder: folder.path,
-    workspace,
-    policy,
-    envFile,
-    env: () => readEnvFile(envFile),
-    async run(...argv: string[]): Promise<string> {
-      let out = ''
-      const io = { out: (text: string) => void (out += text), err: () => undefined, env: environment }
-      assert.equal(await composeCommand.run(['--output', envFile, ...argv], io), 0)
-      return out
-    },
-    config: () => capture('docker', ['compose', '--env-file', envFile, 'config', '--format', 'json']),
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  }
-}
+import { composePlace, POLICY, type ComposePlace as Place } from '../support/compose.ts'
 
 test('without a .env compose says which command writes it', async () => {
   const { code, stderr } = await capture('docker', ['compose', '--env-file', '/dev/null', 'config'])
@@ -55,7 +24,7 @@ for (const variable of [
   'SALLYPORT_STATE_DIR',
 ]) {
   test(`a .env without ${variable} is refused with the command that writes it`, async () => {
-    await using here = await place()
+    await using here = await composePlace()
     await here.run('--workspace', here.workspace, '--policy', here.policy)
     writeFileSync(here.envFile, readFileSync(here.envFile, 'utf8').replace(new RegExp(`^${variable}=.*\n`, 'm'), ''))
     const { code, stderr } = await here.config()
@@ -66,7 +35,7 @@ for (const variable of [
 
 for (const name of ["it's here", 'two  spaces', 'a#b', 'a $HOME b', '"quoted"', 'back\\slash', 'ünïcode', 'a$b\'c"d', '#', 'a: {b}']) {
   test(`a workspace called ${name} is mounted as it is called`, async () => {
-    await using here = await place(name)
+    await using here = await composePlace(name)
     await here.run('--workspace', here.workspace, '--policy', here.policy)
     const { stdout, stderr } = await here.config()
     assert.notEqual(stdout, '', stderr)
@@ -77,7 +46,7 @@ for (const name of ["it's here", 'two  spaces', 'a#b', 'a $HOME b', '"quoted"', 
 }
 
 test('run again it keeps project, subnet and foreign lines', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--policy', here.policy)
   const first = here.env()
   writeFileSync(here.envFile, `# mine\nOTHER=1\n${readFileSync(here.envFile, 'utf8')}`)
@@ -87,29 +56,53 @@ test('run again it keeps project, subnet and foreign lines', async () => {
 })
 
 test('two workspaces get two projects and two subnets', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--policy', here.policy)
-  const first = here.env()
   const other = join(here.folder, 'other')
   mkdirSync(other)
-  await here.run('--workspace', other, '--policy', here.policy)
+  await here.run('--workspace', other, '--policy', here.policy, '--output', join(here.folder, 'other.env'))
+  const second = readEnvFile(join(here.folder, 'other.env'))
   for (const name of ['COMPOSE_PROJECT_NAME', 'SALLYPORT_SUBNET', 'SALLYPORT_SECRETS_DIR', 'SALLYPORT_WORKSPACE']) {
-    assert.notEqual(here.env().get(name), first.get(name), name)
+    assert.notEqual(here.env().get(name), second.get(name), name)
   }
 })
 
-test('a file that served another workspace passes on neither its policy nor its secrets', async () => {
-  await using here = await place()
+test('a file that belongs to another workspace is refused with what to do, and stays as it is', async () => {
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--demo')
+  const before = readFileSync(here.envFile, 'utf8')
   const other = join(here.folder, 'other')
   mkdirSync(other)
-  await assert.rejects(here.run('--workspace', other), { code: 'usage' })
-  await here.run('--workspace', other, '--policy', here.policy)
-  assert.deepEqual(readdirSync(here.env().get('SALLYPORT_SECRETS_DIR') ?? ''), [])
+  await assert.rejects(here.run('--workspace', other, '--policy', here.policy), {
+    code: 'config_invalid',
+    message: new RegExp(here.workspace),
+    hint: 'name another file with --output, or delete it',
+  })
+  assert.equal(readFileSync(here.envFile, 'utf8'), before)
+})
+
+test('without --workspace the file’s stays, and so it does when it is named through a symlink', async () => {
+  await using here = await composePlace()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const before = here.env()
+  await here.run()
+  symlinkSync(here.workspace, join(here.folder, 'link'))
+  await here.run('--workspace', join(here.folder, 'link'))
+  assert.deepEqual(here.env(), before)
+})
+
+test('under another SALLYPORT_HOME a file keeps its state and its secrets, both', async () => {
+  await using here = await composePlace()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const before = here.env()
+  here.environment['SALLYPORT_HOME'] = join(here.folder, 'other-home')
+  await here.run('--workspace', here.workspace)
+  assert.deepEqual(here.env(), before)
+  assert.equal(existsSync(join(here.folder, 'other-home')), false)
 })
 
 test('with a policy of its own the demo’s profile and authority are gone', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--demo')
   assert.equal(here.env().get('SALLYPORT_UPSTREAM_CA'), '/etc/sallyport/demo-ca/ca.crt')
   await here.run('--workspace', here.workspace, '--policy', here.policy)
@@ -118,7 +111,7 @@ test('with a policy of its own the demo’s profile and authority are gone', asy
 })
 
 test('the demo’s token is random, kept, readable for one uid only, and not in the .env', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   const out = await here.run('--workspace', here.workspace, '--demo')
   const secrets = here.env().get('SALLYPORT_SECRETS_DIR') ?? ''
   const token = readFileSync(join(secrets, 'DEMO_TOKEN'), 'utf8')
@@ -132,19 +125,19 @@ test('the demo’s token is random, kept, readable for one uid only, and not in 
 })
 
 test('no process of the containers is root, whoever the operator is', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--policy', here.policy)
   assert.match(here.env().get('SALLYPORT_UID') ?? '', /^[1-9]\d*$/)
 })
 
 test('the .env is for its owner only', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--policy', here.policy)
   assert.equal(statSync(here.envFile).mode & 0o777, 0o600)
 })
 
 test('without a policy and without --demo nothing is written', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await assert.rejects(here.run('--workspace', here.workspace), { code: 'usage' })
   assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
 })
@@ -174,14 +167,21 @@ for (const { what, prepare } of [
   },
   {
     what: 'a workspace that holds Sallyport’s state and secrets',
-    prepare: (here: Place) => ['--workspace', here.folder, '--policy', here.policy, '--output', '/nonexistent/.env'],
+    prepare: (here: Place) => [
+      '--workspace',
+      here.folder,
+      '--policy',
+      here.policy,
+      '--output',
+      join(tmpdir(), `sallyport-${process.pid}.env`),
+    ],
   },
   { what: 'a workspace that holds compose.yaml', prepare: (here: Place) => ['--workspace', ROOT, '--policy', here.policy] },
   { what: 'the whole file system as a workspace', prepare: (here: Place) => ['--workspace', '/', '--policy', here.policy] },
   { what: 'a workspace that holds the engine’s socket', prepare: (here: Place) => ['--workspace', '/var/run', '--policy', here.policy] },
 ]) {
   test(`${what} is refused, and nothing is written`, async () => {
-    await using here = await place()
+    await using here = await composePlace()
     await assert.rejects(here.run(...prepare(here)), { code: 'config_invalid' })
     assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
     assert.throws(() => statSync(join(here.workspace, '.env')), { code: 'ENOENT' })
@@ -191,12 +191,10 @@ for (const { what, prepare } of [
 /** What compose.yaml mounts or builds with by a variable, in every place where the agent could write it. */
 for (const variable of ['SALLYPORT_EXTRA_CA', 'SALLYPORT_SECRETS_DIR', 'SALLYPORT_POLICY_DIR', 'SALLYPORT_STATE_DIR']) {
   const isFile = variable === 'SALLYPORT_EXTRA_CA'
-  // The state's folder follows from SALLYPORT_HOME: what the file says of it is replaced.
-  const sources = variable === 'SALLYPORT_STATE_DIR' ? (['environment'] as const) : (['environment', 'file'] as const)
-  for (const source of sources) {
+  for (const source of ['environment', 'file'] as const) {
     for (const how of ['', ' behind a symlink', ' behind a symlink to a symlink', ' by a relative path'] as const) {
       test(`${variable} of the ${source} that lies in the workspace${how} is refused, and nothing is written`, async () => {
-        await using here = await place()
+        await using here = await composePlace()
         await here.run('--workspace', here.workspace, '--policy', here.policy)
         const inside = join(here.workspace, 'inside')
         if (isFile) writeFileSync(inside, '')
@@ -222,7 +220,7 @@ for (const variable of ['SALLYPORT_EXTRA_CA', 'SALLYPORT_SECRETS_DIR', 'SALLYPOR
 }
 
 test('a folder of secrets that a symlink leads to where nothing is yet, in the workspace, is refused and not made', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--policy', here.policy)
   symlinkSync(join(here.workspace, 'later'), join(here.folder, 'link'))
   writeEnvFile(here.envFile, new Map([['SALLYPORT_SECRETS_DIR', join(here.folder, 'link', 'secrets')]]))
@@ -231,26 +229,26 @@ test('a folder of secrets that a symlink leads to where nothing is yet, in the w
 })
 
 test('a symlink that leads to itself is refused', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--policy', here.policy)
   symlinkSync(join(here.folder, 'loop'), join(here.folder, 'loop'))
   writeEnvFile(here.envFile, new Map([['SALLYPORT_SECRETS_DIR', join(here.folder, 'loop')]]))
   await assert.rejects(here.run('--workspace', here.workspace), { code: 'config_invalid' })
 })
 
-test('an authority in the workspace is refused in a file that served another workspace, whose line would stay', async () => {
-  await using here = await place()
-  await here.run('--workspace', here.workspace, '--policy', here.policy)
-  const other = join(here.folder, 'other')
-  mkdirSync(other)
-  writeFileSync(join(other, 'ca.pem'), '')
-  writeEnvFile(here.envFile, new Map([['SALLYPORT_EXTRA_CA', join(other, 'ca.pem')]]))
-  await assert.rejects(here.run('--workspace', other, '--policy', here.policy), { code: 'config_invalid', message: /SALLYPORT_EXTRA_CA/ })
+test('an authority in the workspace is refused in a file that is not of Sallyport yet, whose line would stay', async () => {
+  await using here = await composePlace()
+  const inside = write(join(here.workspace, 'ca.pem'))
+  writeFileSync(here.envFile, `SALLYPORT_EXTRA_CA=${inside}\n`)
+  await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy), {
+    code: 'config_invalid',
+    message: /SALLYPORT_EXTRA_CA/,
+  })
 })
 
 for (const source of ['environment', 'file'] as const) {
   test(`of the ${source}’s SALLYPORT_EXTRA_CA the real path is written: a symlink on its way may be the agent’s`, async () => {
-    await using here = await place()
+    await using here = await composePlace()
     await here.run('--workspace', here.workspace, '--policy', here.policy)
     const [real, agents, link] = [join(here.folder, 'ca.pem'), join(here.workspace, 'link'), join(here.folder, 'link')]
     writeFileSync(real, '')
@@ -264,7 +262,7 @@ for (const source of ['environment', 'file'] as const) {
 }
 
 test('of a folder of secrets the real path is written', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   await here.run('--workspace', here.workspace, '--policy', here.policy)
   const [real, agents] = [join(here.folder, 'mine'), join(here.workspace, 'link')]
   mkdirSync(real)
@@ -276,7 +274,7 @@ test('of a folder of secrets the real path is written', async () => {
 })
 
 test('an authority that does not exist is an error that names it', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   here.environment['SALLYPORT_EXTRA_CA'] = join(here.folder, 'none.pem')
   await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy), { code: 'config_invalid', message: /none\.pem/ })
   assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
@@ -298,22 +296,33 @@ for (const { what, argv, code } of [
     argv: (here: Place) => ['--workspace', here.workspace, '--policy', join(here.folder, 'none.yaml')],
     code: 'policy_not_found',
   },
+  {
+    what: 'a --output in a folder that does not exist',
+    argv: (here: Place) => ['--workspace', here.workspace, '--policy', here.policy, '--output', join(here.folder, 'none', 'env')],
+    code: 'config_invalid',
+  },
+  {
+    what: 'a --output that is a folder',
+    argv: (here: Place) => ['--workspace', here.workspace, '--policy', here.policy, '--output', here.folder],
+    code: 'config_invalid',
+  },
   { what: 'an unknown flag', argv: () => ['--wrkspace', '/x'], code: 'usage' },
 ]) {
   test(`${what} is an error: ${code}`, async () => {
-    await using here = await place()
+    await using here = await composePlace()
     await assert.rejects(here.run(...argv(here)), { code })
+    assert.equal(existsSync(join(here.folder, 'home')), false, 'something was written')
   })
 }
 
 test('policies in two folders cannot be mounted and are refused', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   const other = write(join(here.folder, 'elsewhere.yaml'))
   await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy, '--policy', other), { code: 'usage' })
 })
 
 test('an engine that does not answer is an error with a hint, and nothing is written', async () => {
-  await using here = await place()
+  await using here = await composePlace()
   const path = process.env['PATH']
   process.env['PATH'] = here.folder
   try {
@@ -324,8 +333,6 @@ test('an engine that does not answer is an error with a hint, and nothing is wri
   assert.throws(() => statSync(here.envFile), { code: 'ENOENT' })
   rmSync(here.workspace, { recursive: true })
 })
-
-type Place = { readonly folder: string; readonly workspace: string; readonly policy: string }
 
 function write(file: string): string {
   writeFileSync(file, POLICY)

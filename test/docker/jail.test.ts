@@ -3,6 +3,7 @@ import { createSocket } from 'node:dgram'
 import { hostname, networkInterfaces } from 'node:os'
 import { after, before, test } from 'node:test'
 import { GenericContainer, Wait, type StartedTestContainer } from 'testcontainers'
+import { imageOf } from '../../scripts/images.ts'
 import { capture } from '../../scripts/steps.ts'
 import { connectFromHost, hostAddresses, listenOnHost, listenUdpOnHost, type HostListener } from '../support/host.ts'
 import { connectFromAgent, openSession, type Session } from '../support/session.ts'
@@ -34,7 +35,7 @@ def datagrams():
 threading.Thread(target=datagrams, daemon=True).start(); print('ready', flush=True)
 while True:
     c, a = tcp.accept(); print('tcp', a[0], flush=True); c.close()`
-  const container = await new GenericContainer('sallyport/agent:latest')
+  const container = await new GenericContainer(imageOf('agent'))
     .withNetworkMode(network)
     .withAddedCapabilities('NET_ADMIN')
     .withUser('0')
@@ -140,7 +141,7 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('${sidecar}', 53))
 while True:
     d, a = s.recvfrom(2000); print(a[0], d[12:].split(b'\\0')[0], flush=True)
     s.sendto(d[:2] + bytes([0x81, 0x83]) + d[4:6] + bytes(6) + d[12:], a)`
-  const container = await new GenericContainer('sallyport/agent:latest')
+  const container = await new GenericContainer(imageOf('agent'))
     .withNetworkMode(`container:${(await session.inspect('sidecar')).Id}`)
     .withUser('0')
     .withCommand(['python3', '-u', '-c', script])

@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
 import {
+  accessSync,
   chmodSync,
   chownSync,
+  constants,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -14,10 +16,11 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
-import { engineCpus, engineIsolates, engineNetworks } from './engine-facts.ts'
+import { engineCpus, engineHasImage, engineIsolates, engineNetworks } from './engine-facts.ts'
 import { readEnvFile, writeEnvFile } from './env-file.ts'
 import { GIT_ENVIRONMENT, guardGit } from './git-guard.ts'
 import type { Jail } from './jail.ts'
+import { missingSecrets, readSessionPolicy, type SecretFile, type SessionPolicy } from './session-policy.ts'
 import { reserveJail } from './subnets.ts'
 
 /** What the operator asks for. Paths may be relative to the current folder. */
@@ -30,20 +33,26 @@ export type ProjectRequest = {
   readonly demo: boolean
 }
 
-/** Where Sallyport is: the folder that holds compose.yaml, and `SALLYPORT_HOME`. */
-export type Installation = { readonly packageRoot: string; readonly home: string }
+/** Where Sallyport is: the folder that holds compose.yaml, `SALLYPORT_HOME`, and where policies that are extended are looked for. */
+export type Installation = { readonly packageRoot: string; readonly home: string; readonly policyDirs: readonly string[] }
 
 /** Whose the containers' processes are on the host. */
 export type Owner = { readonly uid: number; readonly gid: number }
 
 /** A compose project for one workspace, as written. Paths are real ones. */
-export type ComposeProject = Plan & { readonly jail: Jail }
+export type ComposeProject = Plan & {
+  readonly jail: Jail
+  /** Warnings about the policy, `file:line: …` each. */
+  readonly warnings: readonly string[]
+  /** Secrets that the policy names and whose files are not in the folder of secrets. */
+  readonly missing: readonly SecretFile[]
+}
 
 type Plan = {
   readonly name: string
   readonly envFile: string
   readonly workspace: string
-  /** The folder of all projects. */
+  /** The folder of all projects that this one chooses its subnet beside. */
   readonly home: string
   readonly stateDir: string
   readonly secretsDir: string
@@ -55,6 +64,8 @@ type Plan = {
   /** What the file said for this workspace before. */
   readonly present: ReadonlyMap<string, string>
   readonly leavesDemo: boolean
+  /** What the file says that images are built on. */
+  readonly baseImage: string | undefined
 }
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -66,47 +77,79 @@ const LINKS_MAX = 40
 const WORKSPACE_FILE = 'workspace.yaml'
 const DEMO_PROFILE = 'demo'
 const POLICY_MOUNT = '/etc/sallyport/policy'
+/** What images are built on: by default, and what set-up makes where no registry answers. */
+const BASE_IMAGE = 'node:24-bookworm-slim'
+const OWN_BASE_IMAGE = 'sallyport/node-base:24'
 const ENGINE_SOCKET = '/var/run/docker.sock'
 /** What compose.yaml mounts by a variable. compose takes one of the environment rather than the file's. */
 const MOUNTED = ['SALLYPORT_SECRETS_DIR', 'SALLYPORT_POLICY_DIR', 'SALLYPORT_STATE_DIR', 'SALLYPORT_EXTRA_CA']
 
 /**
- * Writes the `.env` and the state of a compose project for one workspace. What stands in the file already is kept, unless it
- * served another workspace.
- * @throws SallyportError config_invalid when anything that holds the agent lies where the agent can write, usage and
- * policy_not_found for policies, engine_unavailable, subnet_exhausted. Nothing is written then but a reservation of a subnet.
+ * Writes the `.env` and the state of a compose project for one workspace. What stands in the file already is kept.
+ * @throws SallyportError config_invalid when anything that holds the agent lies where the agent can write, or the file cannot be
+ * written or belongs to another workspace; usage, policy_not_found and policy_invalid for policies, with every error in the message;
+ * engine_unavailable, subnet_exhausted. Nothing is written then but, for the last two, an empty folder and a reservation of a subnet.
  */
 export function writeComposeProject(request: ProjectRequest, installation: Installation, environment: Environment): ComposeProject {
   const plan = planProject(request, installation, environment)
   checkPlaces(plan, installation, environment)
-  return writeProject(plan, installation)
+  const policies = plan.policies.files.map((file) => join(plan.policies.dir, file))
+  return writeProject(plan, readSessionPolicy(policies, installation), installation)
 }
 
 function planProject(request: ProjectRequest, { packageRoot, home }: Installation, environment: Environment): Plan {
   const envFile = resolve(request.envFile)
+  checkWritable(envFile)
   const file = readEnvFile(envFile)
-  const workspace = realFolder(request.workspace ?? file.get('SALLYPORT_WORKSPACE') ?? process.cwd(), 'workspace')
-  // A file that served another workspace passes nothing on: its secrets and its policy were that one's.
-  const present = file.get('SALLYPORT_WORKSPACE') === workspace ? file : new Map<string, string>()
+  const served = file.get('SALLYPORT_WORKSPACE') || undefined
+  const before = served === undefined ? undefined : placeInFile(served, packageRoot)
+  const workspace = realFolder(request.workspace ?? before ?? process.cwd(), 'workspace')
+  // Its secrets and its policy are the other workspace's, and a project of that name may be up.
+  if (before !== undefined && before !== workspace) {
+    throw new SallyportError('config_invalid', `${envFile} belongs to another workspace: ${before}`, {
+      hint: 'name another file with --output, or delete it',
+    })
+  }
+  const present = before === undefined ? new Map<string, string>() : file
   const name = present.get('COMPOSE_PROJECT_NAME') ?? projectName(workspace)
   const projects = realpathOfNearest(join(resolve(home), 'compose'))
-  const stateDir = join(projects, name)
+  // The file's own, whatever SALLYPORT_HOME is now: its secrets are where its state is.
+  const state = present.get('SALLYPORT_STATE_DIR')
+  const stateDir = state ? placeInFile(state, packageRoot) : join(projects, name)
   const secrets = present.get('SALLYPORT_SECRETS_DIR')
   const extraCa = environment['SALLYPORT_EXTRA_CA']
   return {
     name,
     envFile,
     workspace,
-    home: projects,
+    home: basename(stateDir) === name ? dirname(stateDir) : projects,
     stateDir,
-    secretsDir: secrets === undefined ? join(stateDir, 'secrets') : placeInFile(secrets, packageRoot),
+    secretsDir: secrets ? placeInFile(secrets, packageRoot) : join(stateDir, 'secrets'),
     policies: policyFiles(request, present, packageRoot),
-    // From the whole file: its line stays, whichever workspace it served.
+    // From the whole file: its line stays, whatever else the file is for.
     extraCa: extraCa ? realFile(resolve(extraCa)) : realFile(file.get('SALLYPORT_EXTRA_CA'), packageRoot),
     owner: ownerOf(workspace),
     demo: request.demo || (request.policy.length === 0 && present.get('COMPOSE_PROFILES') === DEMO_PROFILE),
     present,
     leavesDemo: file.get('COMPOSE_PROFILES') === DEMO_PROFILE,
+    baseImage: file.get('NODE_IMAGE') || undefined,
+  }
+}
+
+function checkWritable(envFile: string): void {
+  const folder = dirname(envFile)
+  const fail = (problem: string, hint: string): never => {
+    throw new SallyportError('config_invalid', `"${envFile}" cannot be written: ${problem}`, { hint })
+  }
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
+    fail(`there is no folder ${folder}`, 'make the folder first, or name another file with --output')
+  if (statSync(envFile, { throwIfNoEntry: false })?.isFile() === false)
+    fail('it is not a file', 'name a file with --output, for example my-workspace.env')
+  try {
+    accessSync(folder, constants.W_OK)
+    if (existsSync(envFile)) accessSync(envFile, constants.R_OK)
+  } catch (cause) {
+    fail(codeOf(cause), 'name a file of yours with --output')
   }
 }
 
@@ -116,6 +159,7 @@ function checkPlaces(plan: Plan, { packageRoot }: Installation, environment: Env
     ['the .env', plan.envFile],
     ['compose.yaml', packageRoot],
     ["Sallyport's state", plan.stateDir],
+    ["Sallyport's state", plan.home],
     ['the folder of secrets', plan.secretsDir],
     ['the policy', plan.policies.dir],
     ['SALLYPORT_EXTRA_CA', plan.extraCa],
@@ -125,15 +169,15 @@ function checkPlaces(plan: Plan, { packageRoot }: Installation, environment: Env
   for (const [what, place] of places) if (place) refuseInside(plan.workspace, what, place)
 }
 
-function writeProject(plan: Plan, installation: Installation): ComposeProject {
-  // Before the subnet: a reservation whose project has no state counts as abandoned.
-  mkdirSync(plan.stateDir, { recursive: true, mode: 0o700 })
+function writeProject(plan: Plan, policy: SessionPolicy, installation: Installation): ComposeProject {
+  // Before the subnet: a reservation whose project has no folder here counts as abandoned.
+  for (const folder of [join(plan.home, plan.name), plan.stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 })
   const jail = reserveJail(plan.home, plan.name, plan.present.get('SALLYPORT_SUBNET'), engineNetworks())
   const env = environmentOf(plan, jail, installation)
   writeState(plan)
   if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(plan))
   writeEnvFile(plan.envFile, env)
-  return { ...plan, jail }
+  return { ...plan, jail, warnings: policy.warnings, missing: missingSecrets(policy.secretFiles, plan.secretsDir) }
 }
 
 function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): Map<string, string> {
@@ -155,6 +199,8 @@ function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): M
     ['SALLYPORT_AGENT_CPUS', present.get('SALLYPORT_AGENT_CPUS') ?? String(Math.min(AGENT_CPUS_MAX, engineCpus()))],
   ])
   if (extraCa !== undefined) env.set('SALLYPORT_EXTRA_CA', extraCa)
+  const baseImage = baseImageOf(plan.baseImage)
+  if (baseImage !== undefined) env.set('NODE_IMAGE', baseImage)
   // Without the demo its authority must not stay among those that upstreams may be certified by.
   if (demo || plan.leavesDemo) {
     env.set('COMPOSE_PROFILES', demo ? DEMO_PROFILE : '')
@@ -162,6 +208,13 @@ function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): M
     env.set('SALLYPORT_DEMO_TOKEN_SHA256', '')
   }
   return env
+}
+
+/** What `docker compose build` needs where no registry answers. `undefined` leaves the file's line as it is, an empty text is the default. */
+function baseImageOf(named: string | undefined): string | undefined {
+  if (named !== undefined && named !== OWN_BASE_IMAGE) return undefined
+  if (engineHasImage(OWN_BASE_IMAGE) && !engineHasImage(BASE_IMAGE)) return OWN_BASE_IMAGE
+  return named === undefined ? undefined : ''
 }
 
 function projectName(workspace: string): string {
@@ -187,6 +240,9 @@ function policyFiles(request: ProjectRequest, present: ReadonlyMap<string, strin
     if (!existsSync(file)) throw new SallyportError('policy_not_found', `policy "${file}" does not exist`)
     return realpathSync(file)
   })
+  const split = real.find((file) => basename(file).includes(':'))
+  if (split !== undefined)
+    throw new SallyportError('config_invalid', `policy "${split}" has a ":" in its name, which separates policies`, { hint: 'rename it' })
   const dirs = new Set(real.map((file) => dirname(file)))
   if (dirs.size > 1) {
     throw new SallyportError('usage', `the policies lie in ${dirs.size} folders`, {

@@ -40,6 +40,14 @@ export function engineIsolates(): boolean {
   return major > 1 || (major === 1 && minor >= 48)
 }
 
+/**
+ * Whether the engine has an image already. Nothing is pulled.
+ * @throws SallyportError engine_unavailable
+ */
+export function engineHasImage(name: string): boolean {
+  return docker(['image', 'ls', '--quiet', name]) !== ''
+}
+
 function docker(args: readonly string[]): string {
   try {
     return execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: TIMEOUT_MS }).trim()

@@ -1,7 +1,8 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { SallyportError } from '../../kernel/errors.ts'
 
-const ASSIGNMENT = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/
+/** A line is over where compose ends it: U+2028 and U+2029, which `.` leaves out without the flag, stand within one. */
+const ASSIGNMENT = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/s
 const PLAIN = /^[A-Za-z0-9_./:@,+-]*$/
 
 /** The values of a `.env` as compose reads them; of a name that stands twice the last. An absent file is an empty one. */
@@ -57,5 +58,5 @@ function unquote(text: string): string {
   if (/^'[^']*'/.test(text)) return text.slice(1, text.indexOf("'", 1))
   const double = /^"((?:[^"\\]|\\.)*)"/.exec(text)
   if (double?.[1] !== undefined) return double[1].replace(/\\([\\"$])/g, '$1')
-  return text.replace(/\s+#.*$/, '')
+  return text.replace(/\s+#.*$/s, '')
 }

@@ -54,6 +54,17 @@ for (const value of ['a\nB=2', 'a\rb', 'a\0b']) {
   })
 }
 
+for (const value of ['a\u2028b', "a'\u2029b", '\u2028', 'a #\u2028b']) {
+  test(`${JSON.stringify(value)} is one value: compose ends no line there`, async () => {
+    await using folder = await temporaryFolder()
+    const file = join(folder.path, '.env')
+    writeEnvFile(file, new Map([['A', value]]))
+    writeEnvFile(file, readEnvFile(file))
+    assert.deepEqual(readEnvFile(file), new Map([['A', value]]))
+    assert.equal(readFileSync(file, 'utf8').split('A=').length, 2)
+  })
+}
+
 test('every value that can be written is read back as it was', async () => {
   await using folder = await temporaryFolder()
   const file = join(folder.path, '.env')

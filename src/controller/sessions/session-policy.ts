@@ -1,0 +1,117 @@
+import { realpathSync, statSync } from 'node:fs'
+import { join, posix, relative, sep } from 'node:path'
+import { SallyportError } from '../../kernel/errors.ts'
+import { formatDiagnostic, formatPlace, loadPolicy, showPolicy, type Policy, type SecretSource } from '../../policy/policy.ts'
+
+/** A file below /run/secrets that the policy's secrets are read from. */
+export type SecretFile = {
+  /** The secret, as the policy calls it. */
+  readonly name: string
+  /** Its file, from the folder of secrets. */
+  readonly path: string
+  /** The sidecar reads it when it starts, and does not start without. Else a command reads it when a request needs it. */
+  readonly atStart: boolean
+}
+
+/** What a policy asks of the machine that a session is set up on. */
+export type SessionPolicy = {
+  /** `file:line: …` each. */
+  readonly warnings: readonly string[]
+  /** By path, each once. */
+  readonly secretFiles: readonly SecretFile[]
+}
+
+/** What the sidecar sees of the host's secrets. */
+const SECRETS_MOUNT = '/run/secrets'
+/** A path within an argument, as in `--file=/run/secrets/NAME` or the script of `sh -c`. */
+const WITHIN_ARGUMENT = /\/run\/secrets\/([\w.@+/-]+)/g
+
+/**
+ * Reads the policy as the sidecar of a compose project will: from the named files and those of the installation, with secrets
+ * from files and commands only. `files` are real paths.
+ * @throws SallyportError policy_invalid, policy_not_found with every error in the message, one a line
+ */
+export function readSessionPolicy(
+  files: readonly string[],
+  { packageRoot, policyDirs }: { packageRoot: string; policyDirs: readonly string[] },
+): SessionPolicy {
+  const policy = loadPolicy(files, { policyDirs })
+  refuseFilesOutside(policy, files, join(packageRoot, 'policies'))
+  refuseSources(policy)
+  const found = policy.secrets.flatMap(({ name, source }) =>
+    filesOf(source).map((path) => ({ name, path, atStart: source.kind === 'file' })),
+  )
+  // Of two that read one file the stricter says when it must be there.
+  const byPath = new Map(found.toSorted((a, b) => Number(a.atStart) - Number(b.atStart)).map((file) => [file.path, file]))
+  return { warnings: policy.warnings.map(formatDiagnostic), secretFiles: found.filter((file) => byPath.get(file.path) === file) }
+}
+
+/** Those of which the folder of secrets has no file: also none behind a symlink that leads out of the folder, which is all that is mounted. */
+export function missingSecrets(secretFiles: readonly SecretFile[], secretsDir: string): SecretFile[] {
+  const root = realpathSync(secretsDir)
+  return secretFiles.filter(({ path }) => {
+    try {
+      const real = realpathSync(join(root, path))
+      return !real.startsWith(`${root}${sep}`) || !statSync(real).isFile()
+    } catch {
+      return true
+    }
+  })
+}
+
+/** The sidecar's `extends` finds what its image holds. A file of the operator's own policy folder is found here and not there. */
+function refuseFilesOutside(policy: Policy, named: readonly string[], shipped: string): void {
+  const root = realpathSync(shipped)
+  const outside = showPolicy(policy).files.filter((file) => {
+    const real = realpathSync(file)
+    return !named.includes(real) && !isInside(root, real)
+  })
+  if (outside.length === 0) return
+  throw new SallyportError(
+    'policy_invalid',
+    outside.map((file) => `${file}: extended by the policy, but the sidecar cannot see it`).join('\n'),
+    {
+      hint: 'put it beside the policy and name it with --policy as well, instead of extending it',
+    },
+  )
+}
+
+function refuseSources(policy: Policy): void {
+  const errors = showPolicy(policy).secrets.flatMap(({ name, source, from }) => {
+    if (source.kind === 'env')
+      return [`${formatPlace(from)}: secret "${name}": the sidecar of a compose project has no environment variable ${source.variable}`]
+    if (source.kind === 'file' && filesOf(source).length === 0)
+      return [`${formatPlace(from)}: secret "${name}": the sidecar of a compose project does not see ${source.path}`]
+    return []
+  })
+  if (errors.length === 0) return
+  throw new SallyportError('policy_invalid', errors.join('\n'), {
+    hint: `use "file:${SECRETS_MOUNT}/NAME": the folder of secrets is mounted there, and this command says where it is`,
+  })
+}
+
+/** Below the folder of secrets. */
+function filesOf(source: SecretSource): string[] {
+  switch (source.kind) {
+    case 'env':
+      return []
+    case 'file':
+      return belowMount(source.path)
+    default:
+      return source.argv.flatMap((argument) =>
+        argument.startsWith(`${SECRETS_MOUNT}/`)
+          ? belowMount(argument)
+          : [...argument.matchAll(WITHIN_ARGUMENT)].flatMap(([path]) => belowMount(path)),
+      )
+  }
+}
+
+function belowMount(path: string): string[] {
+  const below = posix.relative(SECRETS_MOUNT, posix.normalize(path))
+  return below === '' || below === '..' || below.startsWith('../') || path.endsWith('/') ? [] : [below]
+}
+
+function isInside(folder: string, file: string): boolean {
+  const inside = relative(folder, file)
+  return inside !== '..' && !inside.startsWith(`..${sep}`)
+}

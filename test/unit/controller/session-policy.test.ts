@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { missingSecrets, readSessionPolicy } from '../../../src/controller/sessions/session-policy.ts'
+import { temporaryFolder } from '../../support/audit.ts'
+
+/** An installation with a shipped policy "shipped", an operator's own policy "mine", and a session's policy of this text. */
+async function place(text: string) {
+  const folder = await temporaryFolder()
+  for (const name of ['policies', 'own', 'session']) mkdirSync(join(folder.path, name))
+  const empty = 'version: 1\n'
+  writeFileSync(join(folder.path, 'policies', 'shipped.yaml'), empty)
+  writeFileSync(join(folder.path, 'own', 'mine.yaml'), empty)
+  const file = join(folder.path, 'session', 'p.yaml')
+  writeFileSync(file, text)
+  const installation = { packageRoot: folder.path, policyDirs: [join(folder.path, 'policies'), join(folder.path, 'own')] }
+  return {
+    folder: folder.path,
+    read: (...others: string[]) => readSessionPolicy([file, ...others], installation),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  }
+}
+
+function withSources(...sources: readonly string[]): string {
+  return `version: 1\nsecrets:\n${sources.map((source, index) => `  - {name: S${index}, source: ${JSON.stringify(source)}}\n`).join('')}`
+}
+
+for (const { source, paths } of [
+  { source: 'file:/run/secrets/A', paths: ['A'] },
+  { source: 'file:/run/secrets/group/A', paths: ['group/A'] },
+  { source: 'exec:cat /run/secrets/A', paths: ['A'] },
+  { source: "exec:cat '/run/secrets/with space'", paths: ['with space'] },
+  { source: 'exec:tool --key=/run/secrets/A --other /run/secrets/B', paths: ['A', 'B'] },
+  { source: "exec:sh -c 'cat /run/secrets/A | base64 -d'", paths: ['A'] },
+  { source: 'exec:cat /run/secrets/../../etc/hostname', paths: [] },
+  { source: 'exec:ls /run/secrets/', paths: [] },
+  { source: 'exec:date', paths: [] },
+]) {
+  test(`${source} needs ${paths.join(' and ') || 'no file'} of the folder of secrets`, async () => {
+    await using here = await place(withSources(source))
+    assert.deepEqual(
+      here.read().secretFiles,
+      paths.map((path) => ({ name: 'S0', path, atStart: source.startsWith('file:') })),
+    )
+  })
+}
+
+test('a file that a command and the start both read is named once, as one of the start', async () => {
+  await using here = await place(withSources('exec:cat /run/secrets/A', 'file:/run/secrets/A', 'exec:cat /run/secrets/A'))
+  assert.deepEqual(here.read().secretFiles, [{ name: 'S1', path: 'A', atStart: true }])
+})
+
+for (const source of ['env:TOKEN', 'file:/home/me/token', 'file:/run/secrets', 'file:/run/secretsmine/A']) {
+  test(`${source} cannot work in the sidecar and is refused with its line and a hint`, async () => {
+    await using here = await place(withSources('file:/run/secrets/A', source))
+    assert.throws(() => here.read(), { code: 'policy_invalid', message: /^\S+p\.yaml:4: secret "S1"/, hint: /file:\/run\/secrets\/NAME/ })
+  })
+}
+
+test('every source that cannot work is listed, not only the first', async () => {
+  await using here = await place(withSources('env:A', 'file:/x', 'env:B'))
+  assert.throws(() => here.read(), { message: /:3: [^]*:4: [^]*:5: / })
+})
+
+test('a policy that the installation ships may be extended', async () => {
+  await using here = await place('version: 1\nextends: [shipped]\n')
+  assert.deepEqual(here.read().secretFiles, [])
+})
+
+test('a policy that only the host’s folder has is refused when it is extended, and taken when it is named', async () => {
+  await using here = await place('version: 1\nextends: [mine]\n')
+  assert.throws(() => here.read(), { code: 'policy_invalid', message: /mine\.yaml/, hint: /--policy/ })
+  await using named = await place('version: 1\n')
+  assert.deepEqual(named.read(join(named.folder, 'own', 'mine.yaml')).secretFiles, [])
+})
+
+for (const { what, make, isMissing } of [
+  { what: 'a file', make: (file: string) => writeFileSync(file, 'x'), isMissing: false },
+  { what: 'a symlink within the folder', make: (file: string) => symlinkSync('other', file), isMissing: false },
+  { what: 'nothing', make: () => undefined, isMissing: true },
+  { what: 'a folder', make: (file: string) => mkdirSync(file), isMissing: true },
+  { what: 'a symlink to a file that is not mounted', make: (file: string) => symlinkSync('../session/p.yaml', file), isMissing: true },
+  { what: 'a symlink to nothing', make: (file: string) => symlinkSync('none', file), isMissing: true },
+]) {
+  test(`${what} in the place of a secret is ${isMissing ? 'a missing one' : 'a secret that is there'}`, async () => {
+    await using here = await place('version: 1\n')
+    const secrets = join(here.folder, 'secrets')
+    mkdirSync(secrets)
+    writeFileSync(join(secrets, 'other'), 'x')
+    make(join(secrets, 'A'))
+    const file = { name: 'S0', path: 'A', atStart: true }
+    assert.deepEqual(missingSecrets([file], secrets), isMissing ? [file] : [])
+  })
+}
