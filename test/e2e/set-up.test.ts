@@ -2,13 +2,36 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { ROOT, capture } from '../../scripts/steps.ts'
 import { temporaryFolder } from '../support/audit.ts'
 
 const BOOTSTRAP = join(ROOT, 'scripts', 'bootstrap.mjs')
 const FORBIDDEN = { ...process.env, SALLYPORT_NO_INSTALL: '1' }
+
+function copyInto(folder: string, files: readonly string[]): void {
+  for (const file of files) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true })
+    copyFileSync(join(ROOT, file), join(folder, file))
+  }
+}
+
+test('bin/sallyport.mjs runs the command from any folder, and hands its exit code through', async () => {
+  await using folder = await temporaryFolder()
+  const launcher = join(ROOT, 'bin', 'sallyport.mjs')
+  assert.match((await capture(process.execPath, [launcher, '--version'], { cwd: folder.path })).stdout, /^\d+\.\d+\.\d+\n$/)
+  assert.equal((await capture(process.execPath, [launcher, 'nonsense'], { cwd: folder.path })).code, 2)
+})
+
+test('bin/sallyport.mjs in a clone without dependencies says what brings them, without a stack', async () => {
+  await using folder = await temporaryFolder()
+  copyInto(folder.path, ['bin/sallyport.mjs', 'bin/find-node.mjs', 'src/main.ts', 'package.json'])
+  const { code, stderr } = await capture(process.execPath, [join(folder.path, 'bin/sallyport.mjs'), '--version'])
+  assert.equal(code, 2)
+  assert.match(stderr, /^config_invalid: .*\nhint: "npm start"/)
+  assert.doesNotMatch(stderr, / at /)
+})
 
 test('bootstrap hands arguments and exit code through', async () => {
   await using folder = await temporaryFolder()
@@ -31,8 +54,7 @@ test('bootstrap hands a signal on and waits for the script’s own end', async (
 
 test('where installing is forbidden, missing dependencies are named with the command that brings them', async () => {
   await using folder = await temporaryFolder()
-  mkdirSync(join(folder.path, 'scripts'))
-  copyFileSync(BOOTSTRAP, join(folder.path, 'scripts', 'bootstrap.mjs'))
+  copyInto(folder.path, ['scripts/bootstrap.mjs', 'bin/find-node.mjs'])
   copyFileSync(join(ROOT, 'package-lock.json'), join(folder.path, 'package-lock.json'))
   const args = [join(folder.path, 'scripts', 'bootstrap.mjs'), 'scripts/none.ts']
   const { code, stderr } = await capture(process.execPath, args, { env: FORBIDDEN })
@@ -43,8 +65,8 @@ test('where installing is forbidden, missing dependencies are named with the com
 
 test('an installation that lacks one locked package counts as missing', async () => {
   await using folder = await temporaryFolder()
-  for (const name of ['scripts', 'node_modules']) mkdirSync(join(folder.path, name))
-  copyFileSync(BOOTSTRAP, join(folder.path, 'scripts', 'bootstrap.mjs'))
+  copyInto(folder.path, ['scripts/bootstrap.mjs', 'bin/find-node.mjs'])
+  mkdirSync(join(folder.path, 'node_modules'))
   writeFileSync(join(folder.path, 'package-lock.json'), lock('2.0.0'))
   writeFileSync(join(folder.path, 'node_modules', '.package-lock.json'), lock('1.0.0'))
   const { stderr } = await capture(process.execPath, [join(folder.path, 'scripts', 'bootstrap.mjs'), 'a.ts'], { env: FORBIDDEN })
