@@ -8,7 +8,7 @@ import { LIMITS } from '../../src/kernel/limits.ts'
 import { isHostname, parseHostname } from '../../src/kernel/hostname.ts'
 import { startProxy } from '../support/command.ts'
 import { openTestGate } from '../support/gate.ts'
-import { exchangeRaw, openTunnel, readToEnd, statusOf } from '../support/raw-client.ts'
+import { exchangeRaw, exchangeTls, openTunnel, readToEnd, statusOf } from '../support/raw-client.ts'
 import { API, openSetting, policyFor } from '../support/setting.ts'
 import { openRawUpstream } from '../support/upstream.ts'
 
@@ -117,6 +117,26 @@ test('a request that waits for an answer and then a CONNECT on the same connecti
     `GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\n\r\nCONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
   )
   assert.doesNotMatch(answer, /200/)
+})
+
+test('requests that wait their turn and then a CONNECT behind them: the upstream is let go of every one', async () => {
+  await using setting = await openSetting({ answer: () => {} })
+  const { gate, secure, ca } = setting
+  const before = sockets()
+  const host = `Host: ${API}:${secure.port}\r\n`
+  for (let i = 0; i < 5; i++) {
+    await exchangeTls(
+      gate.port,
+      API,
+      secure.port,
+      ca,
+      `GET /1 HTTP/1.1\r\n${host}\r\nGET /2 HTTP/1.1\r\n${host}\r\nCONNECT a:1 HTTP/1.1\r\n${host}\r\n`,
+    )
+  }
+  assert.ok((await settled(before)) <= before)
+  const events = await gate.audit()
+  const count = (event: string): number => events.filter((entry) => entry['event'] === event).length
+  assert.equal(count('finished'), count('decided'))
 })
 
 test('an upstream that answers before it has the whole upload: the agent gets the answer, and the connection ends', async () => {

@@ -42,6 +42,8 @@ export function createConnections(): Connections {
     isBusy: (socket) => count(socket) > 0,
     begin(socket) {
       if (refused.has(socket) || count(socket) >= LIMITS.pipelinedMax) return false
+      // Each unanswered request listens for the end of its connection.
+      socket.setMaxListeners(LIMITS.pipelinedMax + 16)
       running.set(socket, count(socket) + 1)
       return true
     },

@@ -85,11 +85,13 @@ class Relay implements Dispatcher.DispatchHandler {
     this.#response = response
     this.#done = done
     response.on('close', this.#onAgentGone)
+    // Node tells no response that waits its turn (pipelining) when a CONNECT behind it has taken the socket.
+    request.socket.on('close', this.#onAgentGone)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#response.destroyed) controller.abort(agentGone())
+    if (this.#response.destroyed || this.#request.socket.destroyed) controller.abort(agentGone())
     else if (!this.#request.complete) this.#uploadIdle = this.#watch('the body of the request')
   }
 
@@ -166,6 +168,7 @@ class Relay implements Dispatcher.DispatchHandler {
     clearTimeout(this.#uploadIdle)
     clearTimeout(this.#readIdle)
     this.#response.off('close', this.#onAgentGone)
+    this.#request.socket.off('close', this.#onAgentGone)
     this.#done({ status: this.#status, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, ...(error !== undefined && { error }) })
   }
 }
