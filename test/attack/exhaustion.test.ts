@@ -134,6 +134,7 @@ test('requests that wait their turn and then a CONNECT behind them: the upstream
     )
   }
   assert.ok((await settled(before)) <= before)
+  await gate.sidecar[Symbol.asyncDispose]()
   const events = await gate.audit()
   const count = (event: string): number => events.filter((entry) => entry['event'] === event).length
   assert.equal(count('finished'), count('decided'))
@@ -167,4 +168,62 @@ test('SIGTERM ends the process while connections to the gateway and the proxy ar
   const { code } = await proxy.stop('SIGTERM')
   assert.equal(code, 0)
   for (const socket of [gateway, half, idle]) socket.destroy()
+})
+
+test('many uploads on one connection that were answered early leave nothing on it', async () => {
+  await using early = await openRawUpstream((socket) => {
+    socket.on('data', () => socket.write('HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno'))
+  })
+  await using gate = await openTestGate({ policy: policyFor([early.port], { inject: '' }), hosts: { [API]: ['127.0.0.1'] } })
+  const warnings: string[] = []
+  const onWarning = (warning: Error): void => void warnings.push(warning.name)
+  process.on('warning', onWarning)
+  const socket = await open(gate.port)
+  const host = `${API}:${early.port}`
+  for (let i = 0; i < 60; i++) {
+    socket.write(`POST http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 2\r\n\r\ny`)
+    let answer = ''
+    while (!answer.endsWith('no')) answer += String((await once(socket, 'data'))[0])
+    socket.write('x')
+  }
+  socket.destroy()
+  await new Promise((resolve) => setImmediate(resolve))
+  process.off('warning', onWarning)
+  assert.deepEqual(warnings, [], 'no MaxListenersExceededWarning')
+})
+
+test('a CONNECT right after an answer on the same connection is served, every time', async () => {
+  await using setting = await openSetting()
+  const { gate, plain } = setting
+  const host = `${API}:${plain.port}`
+  for (let i = 0; i < 30; i++) {
+    const socket = await open(gate.port)
+    socket.write(`GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+    let answer = ''
+    while (!answer.endsWith('0\r\n\r\n') && !answer.endsWith('ok')) answer += String((await once(socket, 'data'))[0])
+    socket.write(`CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`)
+    assert.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 200 Connection/)
+    socket.destroy()
+  }
+})
+
+test('I10 a request behind one that is refused reaches nobody', async () => {
+  await using setting = await openSetting()
+  const { gate, plain } = setting
+  const host = `${API}:${plain.port}`
+  await exchangeRaw(
+    gate.port,
+    `GET http://unknown.example.net/ HTTP/1.1\r\nHost: unknown.example.net\r\n\r\nPOST http://${host}/second HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 0\r\n\r\n`,
+  )
+  assert.deepEqual(plain.requests, [])
+})
+
+test('I3 an expectation that nobody knows is no way around decision and audit', async () => {
+  await using setting = await openSetting()
+  const answer = await exchangeRaw(
+    setting.gate.port,
+    'GET http://unknown.example.net/ HTTP/1.1\r\nHost: unknown.example.net\r\nExpect: tea\r\n\r\n',
+  )
+  assert.equal(statusOf(answer), 403)
+  assert.ok((await setting.gate.audit()).some((event) => event['code'] === 'host_not_allowed'))
 })

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, sym
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { test } from 'node:test'
+import { imageOf } from '../../scripts/images.ts'
 import { ROOT, capture } from '../../scripts/steps.ts'
 import { readEnvFile, writeEnvFile } from '../../src/controller/sessions/env-file.ts'
 import { composePlace, POLICY, type ComposePlace as Place } from '../support/compose.ts'
@@ -33,7 +34,19 @@ for (const variable of [
   })
 }
 
-for (const name of ["it's here", 'two  spaces', 'a#b', 'a $HOME b', '"quoted"', 'back\\slash', 'ünïcode', 'a$b\'c"d', '#', 'a: {b}']) {
+for (const name of [
+  "it's here",
+  'two  spaces',
+  'a#b',
+  'a $HOME b',
+  '"quoted"',
+  'back\\slash',
+  'ünïcode',
+  'a$b\'c"d',
+  '#',
+  'a: {b}',
+  'ends\\',
+]) {
   test(`a workspace called ${name} is mounted as it is called`, async () => {
     await using here = await composePlace(name)
     await here.run('--workspace', here.workspace, '--policy', here.policy)
@@ -44,6 +57,36 @@ for (const name of ["it's here", 'two  spaces', 'a#b', 'a $HOME b', '"quoted"', 
     assert.equal(services.agent.volumes.find(({ target }) => target === '/workspace')?.source.replaceAll('$$', '$'), here.workspace)
   })
 }
+
+test('a workspace that became a repository while its project runs is refused before anything of it is mounted or written', async () => {
+  await using here = await composePlace()
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const project = here.env().get('COMPOSE_PROJECT_NAME') ?? ''
+  const label = `com.docker.compose.project=${project}`
+  const { stdout: id } = await capture('docker', [
+    'run',
+    '--detach',
+    '--rm',
+    '--network=none',
+    '--label',
+    label,
+    imageOf('agent'),
+    'sleep',
+    '300',
+  ])
+  try {
+    mkdirSync(join(here.workspace, '.git'))
+    await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy), {
+      code: 'config_invalid',
+      message: /became a git repository/,
+    })
+    assert.deepEqual(readdirSync(join(here.workspace, '.git')), [])
+  } finally {
+    await capture('docker', ['rm', '--force', id.trim()])
+  }
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  assert.ok(existsSync(join(here.workspace, '.git', 'commondir')))
+})
 
 test('run again it keeps project, subnet and foreign lines', async () => {
   await using here = await composePlace()

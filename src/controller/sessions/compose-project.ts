@@ -16,9 +16,9 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
-import { engineCpus, engineHasImage, engineIsolates, engineNetworks } from './engine-facts.ts'
+import { engineCpus, engineHasImage, engineIsolates, engineNetworks, engineRuns } from './engine-facts.ts'
 import { readEnvFile, writeEnvFile } from './env-file.ts'
-import { GIT_ENVIRONMENT, guardGit } from './git-guard.ts'
+import { GIT_ENVIRONMENT, guardGit, hasGit } from './git-guard.ts'
 import type { Jail } from './jail.ts'
 import { missingSecrets, readSessionPolicy, type SecretFile, type SessionPolicy } from './session-policy.ts'
 import { reserveJail } from './subnets.ts'
@@ -170,6 +170,7 @@ function checkPlaces(plan: Plan, { packageRoot }: Installation, environment: Env
 }
 
 function writeProject(plan: Plan, policy: SessionPolicy, installation: Installation): ComposeProject {
+  refuseLateGit(plan)
   // Before the subnet: a reservation whose project has no folder here counts as abandoned.
   for (const folder of [join(plan.home, plan.name), plan.stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 })
   const jail = reserveJail(plan.home, plan.name, plan.present.get('SALLYPORT_SUBNET'), engineNetworks())
@@ -320,6 +321,19 @@ function demoTokenHash(plan: Plan): string {
   return createHash('sha256')
     .update(readFileSync(demoTokenFile(plan), 'utf8').trim())
     .digest('hex')
+}
+
+/**
+ * A repository that came to be while an agent runs is the agent's: it could put links to files of the host in the place of what
+ * is about to be mounted. What was covered before it started can't be replaced, as it is a mount point.
+ */
+function refuseLateGit({ name, workspace, stateDir }: Plan): void {
+  const file = join(stateDir, WORKSPACE_FILE)
+  const wasCovered = existsSync(file) && readFileSync(file, 'utf8').includes('"/workspace/.git"')
+  if (wasCovered || !hasGit(workspace) || !engineRuns(name)) return
+  throw new SallyportError('config_invalid', `${workspace} became a git repository while the project ${name} runs`, {
+    hint: `stop it first: docker compose -p ${name} down, then run this again`,
+  })
 }
 
 /** The mounts over the workspace's git metadata, as JSON, which is YAML too. compose reads a dollar sign as a variable. */

@@ -41,6 +41,14 @@ export function engineIsolates(): boolean {
 }
 
 /**
+ * Whether a container of a compose project runs.
+ * @throws SallyportError engine_unavailable
+ */
+export function engineRuns(project: string): boolean {
+  return docker(['ps', '--quiet', '--filter', `label=com.docker.compose.project=${project}`]) !== ''
+}
+
+/**
  * Whether the engine has an image already. Nothing is pulled.
  * @throws SallyportError engine_unavailable
  */

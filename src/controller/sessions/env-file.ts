@@ -50,7 +50,8 @@ function linesOf(file: string): string[] {
 function assignment(name: string, value: string): string {
   if (/[\r\n\0]/.test(value)) throw new SallyportError('config_invalid', `${name} cannot be written: its value has a line break`)
   if (PLAIN.test(value)) return `${name}=${value}`
-  if (!value.includes("'")) return `${name}='${value}'`
+  // Compose takes a backslash before the closing quote for an escape.
+  if (!value.includes("'") && !value.endsWith('\\')) return `${name}='${value}'`
   return `${name}="${value.replace(/[\\"$]/g, '\\$&')}"`
 }
 

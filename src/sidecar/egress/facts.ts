@@ -78,7 +78,7 @@ function refuseHead(head: RequestHead): Refusal | undefined {
     return { code: 'request_malformed', message: 'the length of the body can be read in more than one way' }
   }
   // Servers that fold "_" to "-" would see framing here that nobody else sees.
-  const folded = head.rawHeaders.find((name, i) => i % 2 === 0 && name.includes('_') && FRAMING.has(foldName(name)))
+  const folded = head.rawHeaders.find((name, i) => i % 2 === 0 && FRAMING.has(foldName(name)) && !FRAMING.has(name.toLowerCase()))
   if (folded !== undefined) return { code: 'request_malformed', message: `the header "${shown(folded)}" can be read as another one` }
   const upgrade = valuesOf(head.rawHeaders, 'upgrade')[0]
   if (upgrade !== undefined) return { code: 'upgrade_refused', message: `Upgrade: ${shown(upgrade)}` }

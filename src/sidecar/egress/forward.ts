@@ -26,7 +26,7 @@ export function forward(pool: Dispatcher, head: Head, request: IncomingMessage, 
   return new Promise((resolve) => {
     const body = hasBody(request) ? new Upload(request) : null
     // The body is answered here, not by the upstream (RFC 9110 §10.1.1): by now it is decided that it may come.
-    if (body && request.headers.expect !== undefined) response.writeContinue()
+    if (body && request.httpVersion === '1.1' && request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue()
     pool.dispatch({ path: head.path, method: head.method, headers: head.headers, body }, new Relay(request, response, resolve))
   })
 }
@@ -176,13 +176,20 @@ class Relay implements Dispatcher.DispatchHandler {
 /** An agent that has its answer may send the rest of the body for nobody, but not for ever. */
 function boundRest(request: IncomingMessage): void {
   const { socket } = request
+  const stop = (): void => {
+    clearTimeout(timer)
+    socket.off('close', stop)
+    request.off('end', stop)
+  }
   const timer = setTimeout(() => {
-    if (!request.complete) socket.destroy()
+    stop()
+    socket.destroy()
   }, LIMITS.farewellMs)
-  socket.once('close', () => clearTimeout(timer))
+  socket.once('close', stop)
+  request.once('end', stop)
 }
 
-function agentGone(): SallyportError {
+export function agentGone(): SallyportError {
   return new SallyportError('agent_gone', 'the agent closed the connection')
 }
 

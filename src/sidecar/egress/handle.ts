@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { fieldOf, valueFor, type Secrets } from '../../credential/credential.ts'
 import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import { formatAuthority } from '../../kernel/hostname.ts'
@@ -7,7 +8,7 @@ import type { CredentialBinding, Decision, Facts, Policy } from '../../policy/po
 import type { Addresses } from './addresses.ts'
 import { openExchange, type Exchange, type ExchangeParts, type Where } from './exchange.ts'
 import { DEFAULT_PORT, isPresigned, readFacts, type Tunnel } from './facts.ts'
-import { forward, upstreamError, type Outcome } from './forward.ts'
+import { agentGone, forward, upstreamError, type Outcome } from './forward.ts'
 import { forwardedRequestHeaders, withCredential, withoutCredentials } from './headers.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import type { Upstreams } from './upstreams.ts'
@@ -26,6 +27,8 @@ export type Handle = (request: IncomingMessage, response: ServerResponse, tunnel
 export function createHandle(parts: HandleParts): Handle {
   let running = 0
   return async (request, response, tunnel) => {
+    // RFC 9112 §9.6: what comes behind a last answer is not processed.
+    if (hasLastAnswer(request)) return
     const exchange = openExchange(parts, tunnel ? 'connect' : 'http')
     running += 1
     try {
@@ -49,6 +52,13 @@ export function createHandle(parts: HandleParts): Handle {
       running -= 1
     }
   }
+}
+
+/** Connections that have got an answer which ends them. */
+const lastAnswered = new WeakSet<Socket>()
+
+function hasLastAnswer(request: IncomingMessage): boolean {
+  return lastAnswered.has(request.socket)
 }
 
 type Target = { readonly scheme: 'http' | 'https'; readonly port: number }
@@ -95,6 +105,7 @@ async function pass(
   let refusal: Refusal | undefined
   let address: string | undefined
   try {
+    if (hasLastAnswer(request)) throw agentGone()
     const { rule, target } = allowed
     const judged = await parts.addresses.judge(facts.host, target.port, rule)
     if ('code' in judged) {
@@ -151,6 +162,7 @@ function give(response: ServerResponse, refusal: Refusal, { requestId }: Exchang
     return
   }
   try {
+    lastAnswered.add(response.req.socket)
     answerRefusal(response, refusal, { requestId, host, port })
   } catch {
     // Whatever made it impossible to answer must not end the process for everybody else.

@@ -89,8 +89,8 @@ export function forwardedResponseHeaders(headers: readonly Buffer[], status: num
 }
 
 /**
- * Without what the agent sent in a credential's field, in any case and any number, and in its siblings. "_" counts as "-":
- * CGI and WSGI make one variable of both.
+ * Without what the agent sent in a credential's field, in any case and any number, and in its siblings. All but letters and
+ * digits counts as "-": CGI and WSGI make one variable of them.
  */
 export function withoutCredentials(headers: readonly string[], field: string): string[] {
   const place = foldName(field)
@@ -109,7 +109,7 @@ export function withCredential(headers: readonly string[], field: string, value:
 
 /** A field name as lenient servers read it. */
 export function foldName(name: string): string {
-  return name.toLowerCase().replaceAll('_', '-')
+  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
 }
 
 function namedByConnection(headers: RawHeaders): Set<string> | undefined {

@@ -99,6 +99,7 @@ export function createHttpFront(parts: HttpFrontParts): HttpFront {
 function createHttpServer(parts: HttpFrontParts, connections: Connections): Server {
   const server = createServer(SERVER_OPTIONS, onRequest)
   server.on('checkContinue', onRequest)
+  server.on('checkExpectation', onRequest) // other expectations end here as every hop-by-hop field does
   // Node would drop what is over the limit unseen; facts.ts counts and refuses.
   server.maxHeadersCount = 0
   server.on('clientError', (error: Error, socket: Socket) => {
@@ -113,10 +114,17 @@ function createHttpServer(parts: HttpFrontParts, connections: Connections): Serv
       socket.destroy()
       return
     }
+    // The answer ends it, not the audit of its end: a CONNECT may follow at once. One that waits its turn may never be told.
+    let isOver = false
+    const end = (): void => {
+      if (!isOver) connections.end(socket)
+      isOver = true
+    }
+    response.once('finish', end).once('close', end)
     void parts
       .handle(request, response, connections.tunnelOf(socket))
       .catch(() => socket.destroy())
-      .finally(() => connections.end(socket))
+      .finally(end)
   }
 }
 

@@ -32,6 +32,7 @@ type End = { readonly method: 'CONNECT'; readonly host: Hostname; readonly port:
 export function createTunnel(parts: TunnelParts): OpenTunnel {
   return async (request, socket, head) => {
     const exchange = openExchange(parts, 'connect')
+    let isAccepted = false
     socket.on('error', () => socket.destroy())
     try {
       const authority = readAuthority(request.url ?? '', request.rawHeaders)
@@ -39,6 +40,7 @@ export function createTunnel(parts: TunnelParts): OpenTunnel {
       const end: End = { method: 'CONNECT', ...authority }
       const decision = parts.policy.decideTunnel(end.host, end.port)
       if (decision.action === 'deny') return await refuse(exchange, socket, end, decision.refusal)
+      isAccepted = true
       socket.write('HTTP/1.1 200 Connection Established\r\n\r\n')
       if (head.length > 0) socket.unshift(head)
       await carry(parts, exchange, socket, end, decision.rule)
@@ -48,8 +50,8 @@ export function createTunnel(parts: TunnelParts): OpenTunnel {
         { requestId: exchange.requestId, code: refusal.code, err: refusal.code === 'internal' ? error : undefined },
         'tunnel refused',
       )
-      if (socket.bytesWritten === 0) writeRefusal(socket, refusal, exchange)
-      else socket.destroy()
+      if (isAccepted) socket.destroy()
+      else writeRefusal(socket, refusal, exchange)
     }
   }
 }

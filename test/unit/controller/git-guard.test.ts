@@ -60,3 +60,12 @@ for (const name of ['.git', '.git/hooks', '.git/config', '.git/commondir']) {
     assert.throws(() => guardGit(folder.path), { code: 'config_invalid' })
   })
 }
+
+for (const named of ['./.bare', '.bare', 'sub/../.bare', '.']) {
+  test(`a .git file that names ${named} is refused: what git executes there would be the agent's`, async () => {
+    await using folder = await temporaryFolder()
+    mkdirSync(join(folder.path, '.bare'))
+    writeFileSync(join(folder.path, '.git'), `gitdir: ${named}\n`)
+    assert.throws(() => guardGit(folder.path), { code: 'config_invalid' })
+  })
+}
