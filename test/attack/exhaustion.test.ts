@@ -150,7 +150,7 @@ test('an upstream that answers before it has the whole upload: the agent gets th
   const host = `${API}:${early.port}`
   socket.write(`POST http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 50000000\r\n\r\n`)
   const more = Buffer.alloc(65_536)
-  const pump = setInterval(() => socket.writable && socket.write(more), 5)
+  const pump = setInterval(() => socket.writable && socket.write(more), 5).unref()
   const answer = await readToEnd(socket)
   clearInterval(pump)
   assert.match(answer, /^HTTP\/1\.1 413 [^]*big$/)

@@ -15,7 +15,8 @@ export async function readToEnd(socket: Socket): Promise<string> {
   const chunks: Buffer[] = []
   socket.on('data', (chunk: Buffer) => chunks.push(chunk))
   socket.on('error', () => {})
-  if (!socket.destroyed) await once(socket, 'close')
+  // Not events.once: it rejects on 'error', and a connection that is reset after its answer has still given it.
+  if (!socket.destroyed) await new Promise((resolve) => socket.once('close', resolve))
   return Buffer.concat(chunks).toString('latin1')
 }
 
