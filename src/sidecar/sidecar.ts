@@ -104,7 +104,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const gateway = await inOrder(config.gateway, async (endpoint) => {
     // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
     const { createGateway } = await import('./gateway/gateway.ts')
-    const server = createGateway({ caPem: authority.certificatePem, isReady: () => true })
+    const server = createGateway(authority.certificatePem)
     await server.ready()
     server.server.maxConnections = LIMITS.gatewayConnectionsMax
     return listen(server.server, endpoint)

@@ -17,9 +17,8 @@ const invalid = (problem: string): ClientHello => ({ state: 'invalid', problem }
  * may end anywhere: then the answer is `incomplete`. Every length is checked; a byte that doesn't fit makes it `invalid`.
  */
 export function readClientHello(bytes: Buffer): ClientHello {
-  const handshake = joinRecords(bytes)
-  if ('state' in handshake) return handshake
-  const { message } = handshake
+  const message = joinRecords(bytes)
+  if (!Buffer.isBuffer(message)) return message
   if (message.length > 0 && message[0] !== CLIENT_HELLO) return invalid('the first handshake message is not a ClientHello')
   if (message.length < 4) return incomplete
   const length = message.readUIntBE(1, 3)
@@ -28,7 +27,7 @@ export function readClientHello(bytes: Buffer): ClientHello {
 }
 
 /** The handshake bytes of all records so far, headers removed. */
-function joinRecords(bytes: Buffer): { message: Buffer } | ClientHello {
+function joinRecords(bytes: Buffer): Buffer | ClientHello {
   const fragments: Buffer[] = []
   let at = 0
   while (at < bytes.length) {
@@ -42,7 +41,7 @@ function joinRecords(bytes: Buffer): { message: Buffer } | ClientHello {
     const first = fragments[0]
     if (fragments.length === 1 && first && first.length >= 4 && first.length >= 4 + first.readUIntBE(1, 3)) break
   }
-  return { message: fragments.length === 1 ? (fragments[0] ?? Buffer.alloc(0)) : Buffer.concat(fragments) }
+  return fragments.length === 1 && fragments[0] ? fragments[0] : Buffer.concat(fragments)
 }
 
 function readBody(body: Buffer): ClientHello {
