@@ -13,12 +13,12 @@ import type { Log } from '../kernel/log.ts'
 import { system as realSystem, type System } from '../kernel/system.ts'
 import { createAuthority, openAuthority, publishAuthority } from '../pki/pki.ts'
 import type { Policy } from '../policy/policy.ts'
-import { createAddresses } from './egress/addresses.ts'
-import { createContexts } from './egress/contexts.ts'
+import { createAddresses } from './upstream/addresses.ts'
+import { createContexts } from './inbound/contexts.ts'
 import { createHandle } from './egress/handle.ts'
-import { createHttpFront } from './egress/http-front.ts'
-import { createResolve } from './egress/resolve.ts'
-import { createUpstreams } from './egress/upstreams.ts'
+import { createHttpFront } from './inbound/http-front.ts'
+import { createResolve } from './upstream/resolve.ts'
+import { createUpstreams } from './upstream/upstreams.ts'
 
 export type Endpoint = { readonly host: string; readonly port: number }
 

@@ -4,7 +4,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
 import fc from 'fast-check'
-import { readClientHello } from '../../src/sidecar/egress/client-hello.ts'
+import { readClientHello } from '../../src/sidecar/inbound/client-hello.ts'
 
 /** The first flight of Node's own TLS client. */
 async function realClientHello(servername: string | undefined): Promise<Buffer> {

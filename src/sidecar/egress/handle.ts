@@ -5,13 +5,13 @@ import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import { formatAuthority } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { CredentialBinding, Decision, Facts, Policy } from '../../policy/policy.ts'
-import type { Addresses } from './addresses.ts'
+import type { Addresses } from '../upstream/addresses.ts'
 import { openExchange, type Exchange, type ExchangeParts, type Where } from './exchange.ts'
 import { DEFAULT_PORT, isPresigned, readFacts, type Tunnel } from './facts.ts'
 import { agentGone, forward, upstreamError, type Outcome } from './forward.ts'
 import { forwardedRequestHeaders, withCredential, withoutCredentials } from './headers.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
-import type { Upstreams } from './upstreams.ts'
+import type { Upstreams } from '../upstream/upstreams.ts'
 
 export type HandleParts = ExchangeParts & {
   readonly policy: Policy

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { relay } from '../../../src/sidecar/egress/relay.ts'
 import { hostname } from '../../support/policy.ts'
 import { openSocketPair } from '../../support/socket-pair.ts'
-import { dialTcp } from '../../../src/sidecar/egress/dial.ts'
+import { dialTcp } from '../../../src/sidecar/upstream/dial.ts'
 import { openRawUpstream } from '../../support/upstream.ts'
 
 const all = async (socket: Socket): Promise<string> => Buffer.concat((await socket.toArray()) as Buffer[]).toString('latin1')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LIMITS } from '../../../src/kernel/limits.ts'
-import { createResolve, type AskDns, type Resolve } from '../../../src/sidecar/egress/resolve.ts'
+import { createResolve, type AskDns, type Resolve } from '../../../src/sidecar/upstream/resolve.ts'
 import { hostname, writeFiles } from '../../support/policy.ts'
 
 type Records = readonly { address: string; ttl: number }[]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
-import { createAddresses, type Addresses } from '../../../src/sidecar/egress/addresses.ts'
+import { createAddresses, type Addresses } from '../../../src/sidecar/upstream/addresses.ts'
 import { factsOf, hostname, policyOf } from '../../support/policy.ts'
 import type { AllowedRule } from '../../../src/policy/policy.ts'
 

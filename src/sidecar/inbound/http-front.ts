@@ -7,11 +7,11 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import { createConnections, type Connections } from './connections.ts'
 import type { Contexts } from './contexts.ts'
-import { openExchange, type ExchangeParts } from './exchange.ts'
-import type { Tunnel } from './facts.ts'
-import type { Handle } from './handle.ts'
-import { refusalOf, writeRefusal } from './refuse.ts'
-import { createTunnel, type TunnelParts } from './tunnel.ts'
+import { openExchange, type ExchangeParts } from '../egress/exchange.ts'
+import type { Tunnel } from '../egress/facts.ts'
+import type { Handle } from '../egress/handle.ts'
+import { refusalOf, writeRefusal } from '../egress/refuse.ts'
+import { createTunnel, type TunnelParts } from '../egress/tunnel.ts'
 
 export type HttpFrontParts = Omit<TunnelParts, 'serve'> & {
   readonly handle: Handle

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as connectTls } from 'node:tls'
 import { test } from 'node:test'
-import { recognise } from '../../../src/sidecar/egress/recognise.ts'
+import { recognise } from '../../../src/sidecar/inbound/recognise.ts'
 import { openSocketPair } from '../../support/socket-pair.ts'
 
 for (const { bytes, why } of [

@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls'
 import { test } from 'node:test'
 import type { Dispatcher } from 'undici'
 import { LIMITS } from '../../../src/kernel/limits.ts'
-import { createUpstreams, type UpstreamKey } from '../../../src/sidecar/egress/upstreams.ts'
+import { createUpstreams, type UpstreamKey } from '../../../src/sidecar/upstream/upstreams.ts'
 import { hostname } from '../../support/policy.ts'
 import { openRawUpstream, openUpstream } from '../../support/upstream.ts'
 

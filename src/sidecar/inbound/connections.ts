@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { LIMITS } from '../../kernel/limits.ts'
-import type { Tunnel } from './facts.ts'
+import type { Tunnel } from '../egress/facts.ts'
 
 /** What is known of the connections from agents while they last. */
 export type Connections = {
