@@ -8,6 +8,15 @@ export const ERRORS = {
   host_not_allowed: { to: 'agent', status: 403, means: 'No rule of the policy allows this host and port.' },
   denied_by_rule: { to: 'agent', status: 403, means: 'A rule denies this request, or no rule for the host allows its method and path.' },
   controller_unavailable: { to: 'agent', status: 403, means: 'A rule asks the operator first, and no controller is there to ask.' },
+  approval_pending: { to: 'agent', status: 403, means: 'A rule asks the operator first, and there is no answer yet. Send the same again.' },
+  approval_denied: { to: 'agent', status: 403, means: 'A rule asks the operator first, and the operator said no.' },
+  policy_changed: { to: 'agent', status: 403, means: 'The operator changed the policy, and what was running is no longer allowed.' },
+  server_name_missing: {
+    to: 'agent',
+    status: 421,
+    means: 'A TLS connection that was not made through a proxy names no host (no SNI, or an encrypted one only). Answered by a TLS alert.',
+  },
+  route_unknown: { to: 'agent', status: 404, means: 'The gateway has no reverse route of this name.' },
   name_refused: {
     to: 'agent',
     status: 403,
@@ -53,9 +62,11 @@ export const ERRORS = {
     means: 'The certificate of the upstream could not be verified, or its TLS handshake failed. Nothing was sent.',
   },
   upstream_invalid: { to: 'agent', status: 502, means: 'The answer of the upstream is not valid HTTP/1.1.' },
+  upstream_proxy_failed: { to: 'agent', status: 502, means: 'The proxy that leads to the upstreams could not be used, or refused.' },
   upstream_timeout: { to: 'agent', status: 504, means: 'The upstream did not answer in time.' },
   agent_gone: { to: 'agent', status: 499, means: 'The agent closed the connection before the answer was complete.' },
   audit_unavailable: { to: 'agent', status: 503, means: 'The audit cannot be written, so nothing is forwarded.' },
+  host_busy: { to: 'agent', status: 429, means: 'Too many requests to this host are under way. Try again shortly.' },
   overloaded: { to: 'agent', status: 503, means: 'A limit of the proxy is reached. Try again shortly.' },
   internal: { to: 'agent', status: 500, means: 'A fault of Sallyport itself. Nothing further was forwarded.' },
 

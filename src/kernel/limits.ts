@@ -24,6 +24,15 @@ export const LIMITS = {
   requestsMax: 2_000,
   /** Requests of one connection that are not answered yet (pipelining). A connection with more is closed. */
   pipelinedMax: 16,
+  /** Streams of one HTTP/2 connection at the same time; the peer is told (SETTINGS) and more are refused by the protocol. */
+  streamsMax: 128,
+  /** Streams of one HTTP/2 connection that the agent resets: a burst of so many, then so many a second, or the connection ends (CVE-2023-44487). */
+  streamResetsBurst: 500,
+  streamResetsPerSecond: 50,
+  /** Flow-control window of one HTTP/2 stream from an agent: what it may send before we have passed it on. */
+  streamWindowBytes: 256 * 1024,
+  /** Tunnels (CONNECT, SOCKS, transparent TLS and streams) at the same time: at the limit 503 `overloaded`. */
+  tunnelsMax: 4_000,
   /** After a refusal that ends a connection the agent has so long to read it and to close. */
   farewellMs: 2_000,
   /** Connections to the gateway: more are closed at once. */
@@ -39,7 +48,9 @@ export const LIMITS = {
   /** Sockets of one upstream pool (one judged address, one credential). More requests wait for a free one. */
   upstreamConnectionsMax: 256,
   /** Requests that wait for a socket of one pool: at the limit 503 `overloaded`. */
-  upstreamQueueMax: 1_024,
+  upstreamQueueMax: 512,
+  /** Requests to one host and port that run or wait, over all its pools: at the limit 429 `host_busy`, so that others are served. */
+  requestsPerHostMax: 1_000,
   /** Kept-alive upstream sockets close after this time without a request. */
   upstreamKeepAliveMs: 30_000,
   /** Pools kept; the least recently used idle one is closed first. When all are busy: 503 `overloaded`. */
@@ -75,6 +86,8 @@ export const LIMITS = {
   auditSyncMs: 1_000,
   /** A key or certificate file of an authority that is kept on disk. */
   caFileBytesMax: 64 * 1024,
+  /** Policy and secret files are looked at for changes this often. */
+  reloadPollMs: 500,
   /** One policy file, and all that it extends. */
   policyFileBytesMax: 1024 * 1024,
   policyFilesMax: 64,
@@ -84,6 +97,17 @@ export const LIMITS = {
   secretExecMs: 15_000,
   /** A value printed by a command is used again for so long before the command runs anew. */
   secretExecTtlMs: 60_000,
+  /** A request whose rule asks the operator is held so long: then 403 `approval_pending`. CONNECT and SOCKS are never held. */
+  askHoldMs: 4_000,
+  /** A question that nobody answered is withdrawn. */
+  askExpiryMs: 30_000,
+  /** Questions that wait for the operator: more are refused with 503 `overloaded`. */
+  questionsMax: 100,
+  /** Approvals kept: for one request until it comes, so long at most; for the session. The oldest give way. */
+  approvalsMax: 1_000,
+  approvalOnceMs: 300_000,
+  /** What was running when the connections ended has so long to be recorded before the audit is closed. */
+  settleMs: 5_000,
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
 } as const

@@ -1,10 +1,11 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Readable } from 'node:stream'
+import { Readable, type Duplex } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { forwardedResponseHeaders } from './headers.ts'
+import type { Agent } from './agent.ts'
+import { forwardedResponseHeaders, forwardedTrailers, type RawHeaders } from './headers.ts'
+import { relay } from './relay.ts'
 
 /** What went over the wire. `error` says why an exchange did not end as it should. */
 export type Outcome = {
@@ -15,62 +16,76 @@ export type Outcome = {
 }
 
 const VISIBLE = /^[\x20-\x7e]*$/
+const EARLY_HINTS = 103
 
-type Head = { readonly method: string; readonly path: string; readonly headers: string[] }
+/** What goes to the upstream. `sensitive` names the fields that HTTP/2 must not keep in its tables. */
+export type ForwardedHead = {
+  readonly method: string
+  readonly path: string
+  readonly headers: string[]
+  readonly sensitive: readonly string[]
+}
 
 /**
  * Sends a request on and its answer back, both streamed: each side is read only as fast as the other takes it, and no body
- * is ever held whole. When it gives an error and `response.headersSent` is false, nothing was answered yet.
+ * is ever held whole. When it gives an error and `agent.isAnswered` is false, nothing was answered yet. An aborted signal
+ * ends it with the signal's reason.
  */
-export function forward(pool: Dispatcher, head: Head, request: IncomingMessage, response: ServerResponse): Promise<Outcome> {
+export function forward(pool: Dispatcher, head: ForwardedHead, agent: Agent, signal: AbortSignal): Promise<Outcome> {
   return new Promise((resolve) => {
-    const body = hasBody(request) ? new Upload(request) : null
+    const body = agent.body ? new Upload(agent.body) : null
     // The body is answered here, not by the upstream (RFC 9110 §10.1.1): by now it is decided that it may come.
-    if (body && request.httpVersion === '1.1' && request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue()
-    pool.dispatch({ path: head.path, method: head.method, headers: head.headers, body }, new Relay(request, response, resolve))
+    if (body && agent.isModern && expectsContinue(agent.head.rawHeaders)) agent.sendInterim(100, [])
+    const options = {
+      ...head,
+      body,
+      trailers: (): RawHeaders => forwardedTrailers(agent.trailers()),
+      ...(agent.upgrade && { upgrade: 'websocket' }),
+    }
+    pool.dispatch(options, new Relay(agent, signal, resolve))
   })
 }
 
-function hasBody(request: IncomingMessage): boolean {
-  const length = request.headers['content-length']
-  return request.headers['transfer-encoding'] !== undefined || (length !== undefined && Number(length) > 0)
+function expectsContinue(headers: RawHeaders): boolean {
+  return headers.some((name, i) => i % 2 === 0 && name.toLowerCase() === 'expect' && headers[i + 1]?.toLowerCase() === '100-continue')
 }
 
 /**
- * The request's body for undici, which destroys a body when an exchange fails. Destroying the request itself would close the
- * agent's socket before the reason is written to it.
+ * The request's body for a dispatcher, which destroys a body when an exchange fails. Destroying the request itself would
+ * close the agent's connection before the reason is written to it.
  */
 class Upload extends Readable {
-  readonly #request: IncomingMessage
+  readonly #body: Readable
   readonly #onData = (chunk: Buffer): void => {
-    if (!this.push(chunk)) this.#request.pause()
+    if (!this.push(chunk)) this.#body.pause()
   }
 
-  constructor(request: IncomingMessage) {
+  constructor(body: Readable) {
     super()
-    this.#request = request
-    request.on('data', this.#onData)
-    request.on('end', () => this.push(null))
-    request.on('error', (error) => this.destroy(error))
-    request.pause()
+    this.#body = body
+    body.on('data', this.#onData)
+    body.on('end', () => this.push(null))
+    body.on('error', (error) => this.destroy(error))
+    body.pause()
   }
 
   override _read(): void {
-    this.#request.resume()
+    this.#body.resume()
   }
 
   /** Nobody wants the rest: it is taken off the wire, or an agent that goes on sending would never come to the next request. */
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    this.#request.off('data', this.#onData)
-    this.#request.resume()
+    this.#body.off('data', this.#onData)
+    this.#body.resume()
     callback(error)
   }
 }
 
 class Relay implements Dispatcher.DispatchHandler {
-  readonly #request: IncomingMessage
-  readonly #response: ServerResponse
+  readonly #agent: Agent
+  readonly #signal: AbortSignal
   readonly #done: (outcome: Outcome) => void
+  readonly #stopListening: () => void
   #controller: Dispatcher.DispatchController | undefined
   #uploadIdle: NodeJS.Timeout | undefined
   #readIdle: NodeJS.Timeout | undefined
@@ -80,19 +95,19 @@ class Relay implements Dispatcher.DispatchHandler {
   #interim = 0
   #isOver = false
 
-  constructor(request: IncomingMessage, response: ServerResponse, done: (outcome: Outcome) => void) {
-    this.#request = request
-    this.#response = response
+  constructor(agent: Agent, signal: AbortSignal, done: (outcome: Outcome) => void) {
+    this.#agent = agent
+    this.#signal = signal
     this.#done = done
-    response.on('close', this.#onAgentGone)
-    // Node tells no response that waits its turn (pipelining) when a CONNECT behind it has taken the socket.
-    request.socket.on('close', this.#onAgentGone)
+    this.#stopListening = agent.onGone(() => this.#stop(agentGone()))
+    signal.addEventListener('abort', this.#onCut)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#response.destroyed || this.#request.socket.destroyed) controller.abort(agentGone())
-    else if (!this.#request.complete) this.#uploadIdle = this.#watch('the body of the request')
+    if (this.#agent.isGone) controller.abort(agentGone())
+    else if (this.#signal.aborted) controller.abort(this.#signal.reason as Error)
+    else if (!this.#agent.isUploaded) this.#uploadIdle = this.#watch('the body of the request')
   }
 
   onBodySent(chunk: Uint8Array | string): void {
@@ -108,27 +123,29 @@ class Relay implements Dispatcher.DispatchHandler {
     if (status < 200) {
       this.#interim += 1
       if (this.#interim > LIMITS.interimAnswersMax) controller.abort(Object.assign(new Error('too many 1xx'), { code: 'INTERIM_FLOOD' }))
+      // RFC 8297. Other interim answers are about this hop, or were answered here already.
+      else if (status === EARLY_HINTS && this.#agent.isModern)
+        this.#agent.sendInterim(status, forwardedResponseHeaders(rawOf(controller), status))
       return
     }
     this.#status = status
-    const raw = controller.rawHeaders
-    const headers = forwardedResponseHeaders(Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : [], status)
+    const headers = forwardedResponseHeaders(rawOf(controller), status)
     // A reason phrase means nothing to a client (RFC 9112 §4); one that Node would not write is left out. On a header that
-    // Node would not write this throws, and undici ends the exchange with an error.
-    this.#response.writeHead(status, VISIBLE.test(reason ?? '') ? (reason ?? '') : '', headers)
+    // Node would not write this throws, and the dispatcher ends the exchange with an error.
+    this.#agent.start(status, VISIBLE.test(reason ?? '') ? (reason ?? '') : '', headers)
     // Server-sent events: the head is due at once, not with the first byte of the body. Where both came in one read, one write
     // takes both.
     process.nextTick(() => {
-      if (this.#bytesDown === 0 && !this.#isOver) this.#response.flushHeaders()
+      if (this.#bytesDown === 0 && !this.#isOver) this.#agent.flush()
     })
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#bytesDown += chunk.length
-    if (this.#response.write(chunk)) return
+    if (this.#agent.write(chunk)) return
     controller.pause()
     this.#readIdle = this.#watch('the agent, reading the answer,')
-    this.#response.once('drain', () => {
+    this.#agent.onceDrained(() => {
       clearTimeout(this.#readIdle)
       controller.resume()
     })
@@ -136,14 +153,32 @@ class Relay implements Dispatcher.DispatchHandler {
 
   onResponseEnd(controller: Dispatcher.DispatchController): void {
     const trailers = controller.rawTrailers
-    if (Array.isArray(trailers) && trailers.length > 0) {
-      const fields = trailers.map((part) => part.toString('latin1'))
-      this.#response.addTrailers(fields.flatMap((name, i): [string, string][] => (i % 2 === 0 ? [[name, fields[i + 1] ?? '']] : [])))
-    }
-    this.#response.end()
-    // The upstream said all it had to say before it had the whole body.
-    if (!this.#request.complete) boundRest(this.#request)
+    this.#agent.end(Array.isArray(trailers) ? forwardedTrailers(trailers.map((part) => part.toString('latin1'))) : [])
     this.#finish()
+  }
+
+  /** RFC 6455: from here on it is bytes, both ways, until one side has had enough. */
+  onRequestUpgrade(controller: Dispatcher.DispatchController, status: number, _headers: unknown, socket: Duplex): void {
+    const { upgrade } = this.#agent
+    if (upgrade === undefined || this.#agent.isGone) {
+      socket.destroy()
+      this.#finish(agentGone())
+      return
+    }
+    this.#status = status
+    const agent = upgrade(forwardedResponseHeaders(rawOf(controller), status))
+    const cut = (): void => {
+      agent.destroy()
+      socket.destroy()
+    }
+    this.#signal.addEventListener('abort', cut)
+    void relay(agent, socket).then(({ bytesUp, bytesDown }) => {
+      this.#signal.removeEventListener('abort', cut)
+      this.#bytesUp = bytesUp
+      this.#bytesDown = bytesDown
+      this.#finish(this.#signal.aborted ? this.#signal.reason : undefined)
+    })
+    this.#ignore()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -156,37 +191,32 @@ class Relay implements Dispatcher.DispatchHandler {
     return setTimeout(abort, LIMITS.bodyIdleMs)
   }
 
-  readonly #onAgentGone = (): void => {
+  readonly #onCut = (): void => this.#stop(this.#signal.reason as Error)
+
+  #stop(error: Error): void {
     if (this.#isOver) return
-    if (this.#controller) this.#controller.abort(agentGone())
-    this.#finish(agentGone())
+    this.#controller?.abort(error)
+    this.#finish(error)
   }
 
   #finish(error?: unknown): void {
     if (this.#isOver) return
     this.#isOver = true
+    this.#ignore()
+    this.#done({ status: this.#status, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, ...(error !== undefined && { error }) })
+  }
+
+  #ignore(): void {
     clearTimeout(this.#uploadIdle)
     clearTimeout(this.#readIdle)
-    this.#response.off('close', this.#onAgentGone)
-    this.#request.socket.off('close', this.#onAgentGone)
-    this.#done({ status: this.#status, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, ...(error !== undefined && { error }) })
+    this.#stopListening()
+    this.#signal.removeEventListener('abort', this.#onCut)
   }
 }
 
-/** An agent that has its answer may send the rest of the body for nobody, but not for ever. */
-function boundRest(request: IncomingMessage): void {
-  const { socket } = request
-  const stop = (): void => {
-    clearTimeout(timer)
-    socket.off('close', stop)
-    request.off('end', stop)
-  }
-  const timer = setTimeout(() => {
-    stop()
-    socket.destroy()
-  }, LIMITS.farewellMs)
-  socket.once('close', stop)
-  request.once('end', stop)
+function rawOf(controller: Dispatcher.DispatchController): Buffer[] {
+  const raw = controller.rawHeaders
+  return Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : []
 }
 
 export function agentGone(): SallyportError {

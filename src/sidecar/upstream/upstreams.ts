@@ -1,84 +1,112 @@
-import type { Dispatcher } from 'undici'
-// The part that is used. The whole of undici (fetch, caches, WebSocket) takes 10 MB and 40 ms more in every sidecar.
-import Pool from 'undici/lib/dispatcher/pool.js'
-import type { SecureContext, TLSSocket } from 'node:tls'
+import type { Socket } from 'node:net'
+import type { SecureContext } from 'node:tls'
 import { SallyportError } from '../../kernel/errors.ts'
-import { formatAuthority } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { dialTcp, dialTls, type Target } from './dial.ts'
+import { dialTcp, type Target } from './dial.ts'
+import { createHostSlots } from './host-slots.ts'
+import { openOrigin, type Origin } from './origin.ts'
+import type { Upstream } from './upstream.ts'
 
 /** Which sockets may carry a request. Two requests share one only when all of it is equal. I7 */
 export type UpstreamKey = Target & {
   readonly scheme: 'http' | 'https'
   /** Id of the credential that is written into requests on these sockets; empty for none. */
   readonly credential: string
+  /** Which replacement of the policy decided: an older one's connections carry nothing new. */
+  readonly generation: number
 }
 
 export type Upstreams = AsyncDisposable & {
-  /** The pool of these sockets. @throws overloaded when too many requests wait for one of them */
-  pool(key: UpstreamKey): Dispatcher
+  /**
+   * What sends requests over these sockets, by HTTP/2 where the upstream speaks it.
+   * @throws overloaded when too many requests wait for them; host_busy when too many to this host and port are under way
+   */
+  pool(key: UpstreamKey): Upstream
+  /** Connects for a tunnel, the way that requests go. @throws upstream_unreachable, upstream_timeout, upstream_proxy_failed */
+  dial(target: Target): Promise<Socket>
+  /** Generations before this one get nothing new: their connections close as soon as nothing runs on them. */
+  retire(generation: number): void
   /** Pools that are held, for tests and the log. */
   readonly size: number
 }
 
-export function createUpstreams(trust: SecureContext): Upstreams {
-  const pools = new Map<string, Pool>()
+type Held = { readonly origin: Origin; readonly upstream: Upstream; readonly generation: number }
 
-  function open(key: UpstreamKey): Pool {
-    // Resumption stays within the pool: a session shared wider would tie two credentials together.
-    let session: Buffer | undefined
-    const remember = (socket: TLSSocket): TLSSocket => socket.on('session', (ticket) => (session = ticket))
-    return new Pool(`${key.scheme}://${formatAuthority(key.host, key.port)}`, {
-      connections: LIMITS.upstreamConnectionsMax,
-      pipelining: 1,
-      allowH2: false,
-      headersTimeout: LIMITS.upstreamHeadMs,
-      bodyTimeout: LIMITS.upstreamBodyIdleMs,
-      keepAliveTimeout: LIMITS.upstreamKeepAliveMs,
-      keepAliveMaxTimeout: LIMITS.upstreamKeepAliveMs,
-      maxHeaderSize: LIMITS.headBytesMax,
-      connect(_options, callback) {
-        const dialled = key.scheme === 'http' ? dialTcp(key) : dialTls(key, trust, session).then(remember)
-        dialled.then(
-          (socket) => callback(null, socket),
-          (error: Error) => callback(error, null),
-        )
+export function createUpstreams(trust: SecureContext): Upstreams {
+  const held = new Map<string, Held>()
+  const closing = new Set<Origin>()
+  const slots = createHostSlots(LIMITS.requestsPerHostMax)
+  let oldest = 0
+
+  function hold(key: UpstreamKey): Held {
+    const origin = openOrigin(key, trust)
+    return { origin, upstream: slots.counted(whereOf(key), origin), generation: key.generation }
+  }
+
+  /** For a request that was decided just before the policy was replaced: it goes on, its connection serves no other. */
+  function once(key: UpstreamKey): Upstream {
+    const { origin, upstream } = hold(key)
+    return {
+      dispatch(request, handler) {
+        upstream.dispatch(request, handler)
+        close(origin)
       },
-    })
+    }
+  }
+
+  function close(origin: Origin): void {
+    closing.add(origin)
+    void origin.close().then(() => closing.delete(origin))
   }
 
   function shrink(): void {
-    for (const [id, pool] of pools) {
-      if (pools.size < LIMITS.upstreamPoolsMax) return
-      if (pool.stats.running > 0 || pool.stats.pending > 0) continue
-      pools.delete(id)
-      void pool.close()
+    for (const [id, { origin }] of held) {
+      if (held.size < LIMITS.upstreamPoolsMax) return
+      if (origin.isBusy) continue
+      held.delete(id)
+      close(origin)
     }
   }
 
   return {
     get size() {
-      return pools.size
+      return held.size
     },
     pool(key) {
-      const id = `${key.scheme} ${key.host} ${key.port} ${key.credential} ${key.addresses.toSorted().join(',')}`
-      let pool = pools.get(id)
-      if (pool) {
-        pools.delete(id) // moves it to the young end
+      slots.check(whereOf(key))
+      if (key.generation < oldest) return once(key)
+      const id = `${key.scheme} ${whereOf(key)} ${key.generation} ${key.credential} ${key.addresses.toSorted().join(',')}`
+      let found = held.get(id)
+      if (found) {
+        held.delete(id) // moves it to the young end
       } else {
         shrink()
-        if (pools.size >= LIMITS.upstreamPoolsMax) throw new SallyportError('overloaded', 'too many upstreams are busy at once')
-        pool = open(key)
+        if (held.size >= LIMITS.upstreamPoolsMax) throw new SallyportError('overloaded', 'too many upstreams are busy at once')
+        found = hold(key)
       }
-      pools.set(id, pool)
-      if (pool.stats.pending > LIMITS.upstreamQueueMax) {
-        throw new SallyportError('overloaded', `too many requests wait for ${key.host}:${key.port}`)
+      held.set(id, found)
+      if (found.origin.pending > LIMITS.upstreamQueueMax) {
+        throw new SallyportError('overloaded', `too many requests wait for ${whereOf(key)}`)
       }
-      return pool
+      return found.upstream
+    },
+    dial: (target) => dialTcp(target),
+    retire(generation) {
+      oldest = Math.max(oldest, generation)
+      for (const [id, entry] of held) {
+        if (entry.generation >= oldest) continue
+        held.delete(id)
+        close(entry.origin)
+      }
     },
     async [Symbol.asyncDispose]() {
-      await Promise.all([...pools.values()].map((pool) => pool.destroy()))
-      pools.clear()
+      const all = [...closing, ...[...held.values()].map(({ origin }) => origin)]
+      held.clear()
+      await Promise.all(all.map((origin) => origin.destroy()))
     },
   }
+}
+
+function whereOf({ host, port }: Target): string {
+  return `${host}:${port}`
 }

@@ -2,17 +2,24 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createSecureContext } from 'node:tls'
 import { test } from 'node:test'
-import type { Dispatcher } from 'undici'
 import { LIMITS } from '../../../src/kernel/limits.ts'
+import type { Upstream } from '../../../src/sidecar/upstream/upstream.ts'
 import { createUpstreams, type UpstreamKey } from '../../../src/sidecar/upstream/upstreams.ts'
 import { hostname } from '../../support/policy.ts'
 import { openRawUpstream, openUpstream } from '../../support/upstream.ts'
 
-const KEY: UpstreamKey = { scheme: 'https', host: hostname('api.example.com'), port: 443, addresses: ['127.0.0.1'], credential: 'github' }
+const KEY: UpstreamKey = {
+  scheme: 'https',
+  host: hostname('api.example.com'),
+  port: 443,
+  addresses: ['127.0.0.1'],
+  credential: 'github',
+  generation: 0,
+}
 const trust = createSecureContext()
 
 /** Sends a GET; resolves with the status, rejects with the error. */
-function get(pool: Dispatcher): Promise<number> {
+function get(pool: Upstream): Promise<number> {
   return new Promise((resolve, reject) => {
     let found = 0
     pool.dispatch(
@@ -34,6 +41,7 @@ for (const { what, key } of [
   { what: 'scheme', key: { ...KEY, scheme: 'http' as const } },
   { what: 'credential', key: { ...KEY, credential: 'gitlab' } },
   { what: 'lack of a credential', key: { ...KEY, credential: '' } },
+  { what: 'generation of the policy', key: { ...KEY, generation: 1 } },
   { what: 'judged address', key: { ...KEY, addresses: ['127.0.0.2'] } },
   { what: 'number of judged addresses', key: { ...KEY, addresses: ['127.0.0.1', '127.0.0.2'] } },
 ]) {
