@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { ensureBaseImage } from './base-image.ts'
 import { check } from './check.ts'
+import { ensureClients } from './clients.ts'
 import { ensureEngine } from './engine.ts'
 import { ensureImages } from './images.ts'
 import { ROOT, SetupError, main } from './steps.ts'
@@ -14,7 +15,9 @@ const files = asked.length === 0 ? globSync('test/**/*.test.ts', { cwd: ROOT }).
 await main(async () => {
   if (files.length === 0)
     throw new SetupError(`no test file is meant by ${asked.join(' ') || 'test/'}`, ['name files or folders below test/'])
-  if (files.some((file) => file.startsWith(`test${path.sep}docker`))) {
+  const isMeant = (room: string): boolean => files.some((file) => file.startsWith(path.join('test', room)))
+  if (isMeant('e2e') || isMeant('browser')) await ensureClients({ chromium: isMeant('browser') })
+  if (isMeant('docker')) {
     await ensureEngine()
     await ensureImages(await ensureBaseImage())
   }

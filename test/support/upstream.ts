@@ -76,15 +76,16 @@ export async function openServer(listener: RequestListener, tls?: { cert: string
     })
     listener(request, response)
   }
-  return listen(tls ? createHttpsServer(tls, recording) : createHttpServer(recording), requests)
+  return listenAsUpstream(tls ? createHttpsServer(tls, recording) : createHttpServer(recording), requests)
 }
 
 /** A server of bare sockets, for answers that no HTTP server would give. */
 export function openRawUpstream(onSocket: (socket: Socket) => void): Promise<Upstream> {
-  return listen(createTcpServer(onSocket), [])
+  return listenAsUpstream(createTcpServer(onSocket), [])
 }
 
-async function listen(server: Server, requests: Recorded[]): Promise<Upstream> {
+/** Has a server listen on loopback, and counts who comes. The server itself fills `requests`. */
+export async function listenAsUpstream(server: Server, requests: Recorded[]): Promise<Upstream> {
   const sockets = new Set<Socket>()
   let connections = 0
   server.on('connection', (socket: Socket) => {

@@ -1,0 +1,61 @@
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { aptInstall } from './engine.ts'
+import { SetupError, main, mayInstall } from './steps.ts'
+
+/** A program that tests run: the names that it may have, and Debian's package of it. */
+export type Program = { readonly names: readonly string[]; readonly package: string }
+
+/** What agents' programs are tried with, besides Node itself. */
+const CLIENTS: readonly Program[] = [
+  ...['curl', 'wget', 'git', 'openssl', 'python3'].map((name) => ({ names: [name], package: name })),
+  // Signs in what a browser trusts.
+  { names: ['certutil'], package: 'libnss3-tools' },
+]
+
+const CHROMIUM: Program = { names: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'], package: 'chromium' }
+
+/**
+ * Leaves the clients behind that the tests run, and with `chromium` a browser: what is there is used, what is missing is
+ * installed on Debian as root in one go, anywhere else the error names it.
+ * @throws SetupError
+ */
+export async function ensureClients(options: { chromium: boolean }): Promise<void> {
+  await ensurePrograms(options.chromium ? [...CLIENTS, CHROMIUM] : CLIENTS)
+}
+
+/** Where the browser is. @throws SetupError when there is none */
+export function findChromium(): string {
+  const found = find(CHROMIUM)
+  if (found === undefined)
+    throw new SetupError(`none of ${CHROMIUM.names.join(', ')} is installed`, ['run the tests with: npm test -- test/browser'])
+  return found
+}
+
+async function ensurePrograms(programs: readonly Program[]): Promise<void> {
+  const missing = programs.filter((program) => find(program) === undefined)
+  if (missing.length === 0) return
+  const problem = `${missing.map(({ names }) => names[0]).join(', ')}: needed by the tests and not installed`
+  const packages = missing.map((program) => program.package)
+  if (!isDebianRoot()) throw new SetupError(problem, [`install ${packages.join(', ')} (on Debian as root this command does)`])
+  if (!mayInstall)
+    throw new SetupError(`${problem}, and SALLYPORT_NO_INSTALL=1 forbids installing`, [`run: apt-get install ${packages.join(' ')}`])
+  await aptInstall(packages)
+}
+
+function find({ names }: Program): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(':').filter(Boolean)
+  return names.flatMap((name) => folders.map((folder) => path.join(folder, name))).find((file) => existsSync(file))
+}
+
+function isDebianRoot(): boolean {
+  return process.getuid?.() === 0 && existsSync('/etc/os-release') && /^ID="?debian"?$/m.test(readFileSync('/etc/os-release', 'utf8'))
+}
+
+if (import.meta.main) {
+  await main(async () => {
+    await ensureClients({ chromium: true })
+    console.log(findChromium())
+    return 0
+  })
+}

@@ -1,0 +1,73 @@
+import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse, type SecureServerOptions } from 'node:http2'
+import { createServer as createHttpsServer } from 'node:https'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { listenAsUpstream, type Recorded, type Upstream } from './upstream.ts'
+
+export type RecordedStream = Recorded & {
+  readonly protocol: 'h2' | 'http/1.1'
+  /** `:authority` or Host. */
+  readonly authority: string
+  /** Names and values in turn, after the body. */
+  readonly rawTrailers: readonly string[]
+}
+
+export type Http2Upstream = Upstream & { readonly requests: readonly RecordedStream[] }
+export type StreamRequest = Http2ServerRequest | IncomingMessage
+export type StreamResponse = Http2ServerResponse | ServerResponse
+export type Protocol = RecordedStream['protocol']
+
+export type Http2UpstreamOptions = {
+  /** What it offers by ALPN. Default: both. A server of `h2` alone refuses a client without it. */
+  readonly protocols?: readonly Protocol[]
+  /** Called when the head is there. By default the answer is `ok` at the end of the body. */
+  readonly answer?: (request: StreamRequest, response: StreamResponse) => void
+  readonly server?: SecureServerOptions
+}
+
+/** An HTTPS upstream on loopback that speaks HTTP/2, HTTP/1.1 or both, and records what arrives: bodies up to 1 MB. */
+export async function openHttp2Upstream(tls: { cert: string; key: string }, options: Http2UpstreamOptions = {}): Promise<Http2Upstream> {
+  const protocols = options.protocols ?? ['h2', 'http/1.1']
+  const requests: RecordedStream[] = []
+  const answer = options.answer ?? answerOk
+  const onRequest = (request: StreamRequest, response: StreamResponse): void => {
+    requests.push(recordStream(request))
+    response.on('error', () => {}) // a stream that breaks off is a case of many tests
+    answer(request, response)
+  }
+  const server = protocols.includes('h2')
+    ? createSecureServer({ ...tls, ...options.server, allowHTTP1: protocols.includes('http/1.1') }, onRequest)
+    : createHttpsServer({ ...tls, ALPNProtocols: ['http/1.1'] }, onRequest)
+  server.on('sessionError', () => {})
+  return (await listenAsUpstream(server, requests)) as Http2Upstream
+}
+
+/** What arrived, its body up to 1 MB and its trailers filled in as they come. */
+export function recordStream(request: StreamRequest): RecordedStream {
+  const entry = {
+    protocol: request.httpVersionMajor === 2 ? ('h2' as const) : ('http/1.1' as const),
+    authority: String(request.headers[':authority'] ?? request.headers.host ?? ''),
+    method: request.method ?? '',
+    url: request.url ?? '',
+    rawHeaders: [...request.rawHeaders],
+    rawTrailers: [] as string[],
+    body: Buffer.alloc(0),
+    remotePort: request.socket.remotePort ?? 0,
+  }
+  request.on('error', () => {})
+  request.on('data', (chunk: Buffer) => {
+    if (entry.body.length < 1_000_000) entry.body = Buffer.concat([entry.body, chunk])
+  })
+  request.on('end', () => entry.rawTrailers.push(...request.rawTrailers))
+  return entry
+}
+
+function answerOk(request: StreamRequest, response: StreamResponse): void {
+  request.on('end', () => (response as ServerResponse).end('ok'))
+}
+
+/** The value of a recorded header, or undefined. */
+export function headerOf(request: { readonly rawHeaders: readonly string[] } | undefined, name: string): string | undefined {
+  const raw = request?.rawHeaders ?? []
+  const at = raw.findIndex((field, index) => index % 2 === 0 && field.toLowerCase() === name)
+  return at < 0 ? undefined : raw[at + 1]
+}
