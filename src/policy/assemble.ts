@@ -35,7 +35,9 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
     effective: {
       files: layers.map((layer) => layer.file),
       mode: { value: 'restricted', ...(modeLayer && { from: modeLayer.document.placeOf(['network', 'mode']) }) },
+      lease: { value: 'optional' },
       rules: rules.map(({ rule }) => rule),
+      routes: [],
       credentials: layers.flatMap((layer) =>
         entriesOf(layer, ['credentials']).flatMap(({ raw, from }) => {
           const entry = Credential.safeParse(raw).data
@@ -107,7 +109,7 @@ function toRule(entry: RuleEntry, from: Place): EffectiveRule {
     id: entry.id,
     host: entry.host,
     ports: entry.ports ?? DEFAULT_PORTS,
-    protocol: 'http',
+    protocol: entry.action === 'allow' || entry.methods || entry.paths ? 'http' : 'any',
     ...(entry.methods && { methods: entry.methods }),
     ...(entry.paths && { paths: entry.paths }),
     action: entry.action,
@@ -115,6 +117,7 @@ function toRule(entry: RuleEntry, from: Place): EffectiveRule {
     ...(entry.upgrade && { upgrade: entry.upgrade }),
     plaintext: entry.plaintext ?? 'refuse',
     addresses: entry.addresses ?? [],
+    plane: 'agent',
     from,
   }
 }

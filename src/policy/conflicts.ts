@@ -7,7 +7,7 @@ import { coversHost, hostsOverlap, parseHostPattern, type HostPattern } from './
 import { METHODS } from './methods.ts'
 import type { Diagnostic, EffectiveCredential, EffectivePolicy, EffectiveRule, Place } from './model.ts'
 import { suffixBelow } from './public-suffixes.ts'
-import { parseRule, type ParsedRule } from './rules.ts'
+import { parseRule, type ParsedRule } from './ranking.ts'
 
 export type Findings = { readonly errors: Diagnostic[]; readonly warnings: Diagnostic[] }
 

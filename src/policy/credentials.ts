@@ -1,9 +1,9 @@
 import type { Hostname } from '../kernel/hostname.ts'
 import { createHostIndex, hostSpecificity, parseHostPattern, type HostPattern } from './hosts.ts'
-import type { CredentialBinding, EffectiveCredential, Facts } from './model.ts'
+import type { CredentialBinding, EffectiveCredential, Policy } from './model.ts'
 import { createPathIndex, type PathIndex } from './path-index.ts'
 import { parsePathPattern, pathOf, pathProblem, pathsOverlap, splitPath, type PathPattern } from './paths.ts'
-import { parsed } from './rules.ts'
+import { parsed } from './ranking.ts'
 
 /** A credential for one of its domains and one of its paths. */
 export type CredentialPart = {
@@ -17,7 +17,7 @@ export type CredentialPart = {
 type HostCredentials = { hasPaths: boolean; readonly parts: PathIndex<CredentialPart & { readonly binding: CredentialBinding }> }
 
 export type CredentialSet = {
-  readonly credentialFor: (facts: Facts) => CredentialBinding | undefined
+  readonly credentialFor: Policy['credentialFor']
   /** Whether a credential for this host depends on the path. */
   readonly seePaths: (host: Hostname) => boolean
 }
@@ -41,7 +41,7 @@ export function compileCredentials(parts: readonly CredentialPart[], bindings: R
   }
   return {
     seePaths,
-    credentialFor(facts) {
+    credentialFor(facts, only) {
       let segments: readonly string[] | undefined
       if (seePaths(facts.host)) {
         const path = pathOf(facts.path)
@@ -51,7 +51,10 @@ export function compileCredentials(parts: readonly CredentialPart[], bindings: R
       }
       let best: CredentialBinding | undefined
       hosts.each(facts.host, (entry) => {
-        best ??= entry.parts.find(segments, ({ methods }) => methods === undefined || methods.has(facts.method))?.item.binding
+        best ??= entry.parts.find(
+          segments,
+          ({ methods, binding }) => (only === undefined || binding.id === only) && (methods === undefined || methods.has(facts.method)),
+        )?.item.binding
       })
       return best
     },

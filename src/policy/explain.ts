@@ -5,13 +5,13 @@ import { matchesHost } from './hosts.ts'
 import { loosen, splitPathLoosely } from './lenient-paths.ts'
 import type { Facts, Policy } from './model.ts'
 import { matchesPath, pathOf, splitPath, type PathPattern } from './paths.ts'
-import { parseRule, type ParsedRule } from './rules.ts'
+import { parseRule, type ParsedRule } from './ranking.ts'
 
 /** What would happen to a request, as far as it is known without looking the name up. */
 export type Explanation = {
   readonly url: string
   readonly method: string
-  readonly decision: 'allow' | 'deny'
+  readonly decision: 'allow' | 'ask' | 'deny'
   /** One sentence. */
   readonly why: string
   readonly code?: RefusalCode
@@ -45,7 +45,7 @@ export function explainRequest(policy: Policy, url: string, method: string): Exp
     .filter((rule) => matchesHost(rule.host, facts.host))
     .map((rule) => ({ id: rule.rule.id, at: formatPlace(rule.rule.from), action: rule.rule.action, ...mismatch(rule, facts, isUnread) }))
   const refusal = decision.action === 'deny' ? decision.refusal : policy.judgeName(facts.host, decision.rule)
-  const decider = decision.action === 'allow' ? decision.rule.id : decision.refusal.rule
+  const decider = decision.action === 'deny' ? decision.refusal.rule : decision.rule.id
   const rule = policy.effective.rules.find((entry) => entry.id === decider)
   const shown = rule && { rule: { id: rule.id, at: formatPlace(rule.from), tls: rule.tls } }
   if (refusal !== undefined || decision.action === 'deny') {
@@ -65,8 +65,8 @@ export function explainRequest(policy: Policy, url: string, method: string): Exp
   return {
     url,
     method,
-    decision: 'allow',
-    why: `rule "${decision.rule.id}" allows it`,
+    decision: decision.action,
+    why: decision.action === 'ask' ? `rule "${decision.rule.id}" asks the operator first` : `rule "${decision.rule.id}" allows it`,
     ...shown,
     ...written,
     notes: [...caseNotes(method), ...notes],

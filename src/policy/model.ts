@@ -12,6 +12,9 @@ export type Facts = {
   readonly path: string
 }
 
+/** On whose behalf something passes: what the harness itself needs, or what the agent does with it. */
+export type Plane = 'control_plane' | 'agent'
+
 /** What the rule that allows a request says about it. */
 export type AllowedRule = {
   readonly id: string
@@ -22,9 +25,36 @@ export type AllowedRule = {
   readonly plaintext: boolean
   /** Refused ranges that this rule may reach all the same. */
   readonly addresses: readonly AddressRange[]
+  readonly plane: Plane
 }
 
-export type Decision = { readonly action: 'allow'; readonly rule: AllowedRule } | { readonly action: 'deny'; readonly refusal: Refusal }
+/** `rule` of `ask` is what holds once somebody has approved it. */
+export type Decision =
+  | { readonly action: 'allow'; readonly rule: AllowedRule }
+  | { readonly action: 'ask'; readonly rule: AllowedRule }
+  | { readonly action: 'deny'; readonly refusal: Refusal }
+
+/**
+ * `http`: TLS and HTTP are recognised, and each request inside is decided by itself. `tcp`: bytes as they are, in both
+ * directions, and nothing is recognised.
+ */
+export type TunnelDecision =
+  | { readonly action: 'allow' | 'ask'; readonly carries: 'http' | 'tcp'; readonly rule: AllowedRule }
+  | { readonly action: 'deny'; readonly refusal: Refusal }
+
+/** A reverse route: what comes to `/route/NAME/…` of the gateway goes to this upstream. */
+export type Route = {
+  readonly name: string
+  readonly scheme: 'http' | 'https'
+  readonly host: Hostname
+  readonly port: number
+  /** `""` or `"/v1"`: never a trailing slash. */
+  readonly basePath: string
+  /** Id of the credential that is written, if one is named. */
+  readonly credential: string | undefined
+  /** What holds for its requests. The id is `route:NAME`. */
+  readonly rule: AllowedRule
+}
 
 /** Where a secret's value comes from. The value itself is never part of a policy. */
 export type SecretSource =
@@ -53,16 +83,24 @@ export type Policy = {
   /** Strictest matching rule wins: deny over ask over allow, intercept over passthrough. No match is a denial. */
   decide(facts: Facts): Decision
   /**
-   * For CONNECT, where the requests inside are not known yet: allow if one of them could be allowed. `rule.tls` is
-   * `intercept` whenever some matching rule has to look inside; each request inside is then decided on its own.
+   * For CONNECT and SOCKS, where the requests inside are not known yet: allow if one of them could be allowed, ask if one
+   * could be asked about and none allowed. `rule.tls` is `intercept` whenever some matching rule has to look inside; each
+   * request inside is then decided on its own. With `carries: 'tcp'` this decision is the only one.
    */
-  decideTunnel(host: Hostname, port: number): Decision
+  decideTunnel(host: Hostname, port: number): TunnelDecision
+  /** For a reverse route, by the facts of its upstream request: what denies or asks still holds, else the route itself allows. */
+  decideRoute(route: Route, facts: Facts): Decision
+  readonly routes: readonly Route[]
+  /** Whether some port of this host can be reached at all. A few map look-ups for most names. */
+  knowsName(host: Hostname): boolean
   /** Judges all addresses of a host together: one refused address refuses all. `own` are this machine's addresses. */
   judgeAddresses(host: Hostname, rule: AllowedRule, addresses: readonly string[], own: readonly string[]): Refusal | undefined
   /** Refuses special-use and metadata names before any look-up, unless the rule lists `addresses`. */
   judgeName(host: Hostname, rule: AllowedRule): Refusal | undefined
-  /** The most specific credential bound to this request. Callers see to the scheme. */
-  credentialFor(facts: Facts): CredentialBinding | undefined
+  /** The most specific credential bound to this request, or, with `only`, that one if it is bound to it. Callers see to the scheme. */
+  credentialFor(facts: Facts, only?: string): CredentialBinding | undefined
+  /** Whether user and password of a way in must carry the session's lease. */
+  readonly isLeaseRequired: boolean
   readonly secrets: readonly SecretDeclaration[]
   readonly credentials: readonly CredentialBinding[]
   readonly warnings: readonly Diagnostic[]
@@ -76,7 +114,8 @@ export type EffectiveRule = {
   readonly id: string
   readonly host: string
   readonly ports: readonly number[]
-  readonly protocol: 'http'
+  /** `any` is for denials and questions that name none. */
+  readonly protocol: 'http' | 'tcp' | 'any'
   readonly methods?: readonly string[]
   readonly paths?: readonly string[]
   readonly action: 'allow' | 'ask' | 'deny'
@@ -84,6 +123,7 @@ export type EffectiveRule = {
   readonly upgrade?: 'https'
   readonly plaintext: 'accept' | 'refuse'
   readonly addresses: readonly string[]
+  readonly plane: Plane
   readonly from: Place
 }
 
@@ -96,12 +136,28 @@ export type EffectiveCredential = CredentialBinding & {
 
 export type EffectiveSecret = SecretDeclaration & { readonly resources?: readonly string[]; readonly from: Place }
 
+export type EffectiveRoute = {
+  readonly name: string
+  /** As it is written: an absolute URL. */
+  readonly upstream: string
+  readonly credential?: string
+  readonly plaintext: 'accept' | 'refuse'
+  readonly addresses: readonly string[]
+  readonly plane: Plane
+  readonly from: Place
+}
+
+export type NetworkMode = 'restricted' | 'none' | 'open'
+
 /** All layers put together, in the order in which they were read. */
 export type EffectivePolicy = {
   /** Every file that was read, in order. */
   readonly files: readonly string[]
-  readonly mode: { readonly value: 'restricted'; readonly from?: Place }
+  readonly mode: { readonly value: NetworkMode; readonly from?: Place }
+  readonly harness?: { readonly value: string; readonly from: Place }
+  readonly lease: { readonly value: 'required' | 'optional'; readonly from?: Place }
   readonly rules: readonly EffectiveRule[]
+  readonly routes: readonly EffectiveRoute[]
   readonly credentials: readonly EffectiveCredential[]
   readonly secrets: readonly EffectiveSecret[]
 }

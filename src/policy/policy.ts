@@ -7,7 +7,8 @@ import { compileCredentials, partsOf } from './credentials.ts'
 import { readLayers } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
-import { compileRules, parseRule } from './rules.ts'
+import { parseRule } from './ranking.ts'
+import { compileRules } from './rules.ts'
 
 export type {
   AllowedRule,
@@ -17,8 +18,11 @@ export type {
   EffectivePolicy,
   EffectiveRule,
   Facts,
+  Plane,
   Policy,
+  Route,
   SecretSource,
+  TunnelDecision,
 } from './model.ts'
 export { classifyAddress } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
@@ -70,12 +74,14 @@ function read(paths: readonly string[], options: PolicyOptions) {
     const credentials = effective.credentials.map(({ id, secret, place }): CredentialBinding => ({ id, secret, place }))
     const { credentialFor, seePaths } = compileCredentials(parts, new Map(credentials.map((credential) => [credential.id, credential])))
     return {
-      ...compileRules(rules, seePaths),
+      ...compileRules(rules, effective.mode.value, seePaths),
+      routes: [],
       judgeAddresses,
       judgeName,
       credentialFor,
       secrets: effective.secrets.map(({ name, source }) => ({ name, source })),
       credentials,
+      isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective,
       digest: digestOf(effective),

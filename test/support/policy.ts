@@ -2,7 +2,15 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { isHostname, parseHostname, type Hostname } from '../../src/kernel/hostname.ts'
-import { checkPolicy, formatDiagnostic, loadPolicy, type Decision, type Facts, type Policy } from '../../src/policy/policy.ts'
+import {
+  checkPolicy,
+  formatDiagnostic,
+  loadPolicy,
+  type Decision,
+  type Facts,
+  type Policy,
+  type TunnelDecision,
+} from '../../src/policy/policy.ts'
 
 /** Real files in a folder of their own, gone when the test ends. */
 export function writeFiles(
@@ -62,9 +70,9 @@ export function factsOf(request: string): Facts {
   }
 }
 
-/** `allow RULE`, or the code of the refusal and its rule. */
-export function verdict(decision: Decision): string {
-  return decision.action === 'allow'
-    ? `allow ${decision.rule.id}`
+/** `allow RULE`, `ask RULE`, or the code of the refusal and its rule. */
+export function verdict(decision: Decision | TunnelDecision): string {
+  return decision.action !== 'deny'
+    ? `${decision.action} ${decision.rule.id}`
     : [decision.refusal.code, decision.refusal.rule].filter(Boolean).join(' ')
 }

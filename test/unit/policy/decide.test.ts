@@ -67,7 +67,7 @@ decides(
     'GET https://api.example.com/x': 'allow exact',
     'GET https://api.example.com/admin': 'denied_by_rule no-admin',
     'POST https://api.example.com/admin/x': 'denied_by_rule no-admin',
-    'POST https://api.example.com/x': 'controller_unavailable ask-write',
+    'POST https://api.example.com/x': 'ask ask-write',
     'POST https://b.example.com/x': 'allow all',
   },
 )
@@ -133,6 +133,7 @@ test('a rule hands on what it says, with addresses parsed', () => {
       upgrade: true,
       plaintext: false,
       addresses: [{ text: '10.1.0.0/16', family: 4, first: 0x0a01_0000n, last: 0x0a01_ffffn }],
+      plane: 'agent',
     },
   })
 })
@@ -194,12 +195,13 @@ const TUNNELS: readonly { title: string; rules: readonly object[]; expected: str
     expected: 'denied_by_rule no',
   },
   {
-    title: 'an allowance, and a question without conditions: refused as no one can answer',
+    title: 'an allowance, and a question without conditions: opened, and each request inside asks',
     rules: [
       { id: 'a', host: 't.example.com' },
       { id: 'q', host: '*.example.com', action: 'ask' },
     ],
-    expected: 'controller_unavailable q',
+    expected: 'allow a',
+    tls: 'intercept',
   },
   {
     title: 'conditional denials alone: refused',
@@ -207,9 +209,10 @@ const TUNNELS: readonly { title: string; rules: readonly object[]; expected: str
     expected: 'denied_by_rule no',
   },
   {
-    title: 'conditional questions alone: refused',
+    title: 'conditional questions alone: a question',
     rules: [{ id: 'q', host: 't.example.com', methods: ['GET'], action: 'ask' }],
-    expected: 'controller_unavailable q',
+    expected: 'ask q',
+    tls: 'intercept',
   },
 ]
 
@@ -217,7 +220,7 @@ for (const { title, rules, expected, tls } of TUNNELS) {
   test(`CONNECT with ${title}`, () => {
     const decision = policyOf({ rules }).decideTunnel(hostname('t.example.com'), 443)
     assert.equal(verdict(decision), expected)
-    assert.equal(decision.action === 'allow' ? decision.rule.tls : undefined, tls)
+    assert.equal(decision.action === 'deny' ? undefined : decision.rule.tls, tls)
   })
 }
 

@@ -1,0 +1,29 @@
+import type { Refusal } from '../kernel/errors.ts'
+import { isAddress, type Hostname } from '../kernel/hostname.ts'
+import { classifyAddress, judgeName } from './addresses.ts'
+import type { AllowedRule, EffectiveRule, NetworkMode } from './model.ts'
+
+/** What allows a request in mode `open` that no rule is about. No rule of a file may have this id there. */
+export const OPEN_RULE: AllowedRule = { id: 'open', tls: 'intercept', upgrade: false, plaintext: false, addresses: [], plane: 'agent' }
+
+/** Mode `open` is about these ports only: on others nobody recognises a web page by a public host. */
+export const OPEN_PORTS: ReadonlySet<number> = new Set([80, 443])
+
+/** Why mode `open` does not let this host through, or `undefined`: it is about public hosts only. */
+export function notPublic(host: Hostname): Refusal | undefined {
+  const special = judgeName(host, OPEN_RULE)
+  if (special !== undefined) return special
+  if (!isAddress(host)) {
+    // What a search domain or the engine's own resolver would complete is a neighbour, not a public host.
+    if (host.includes('.')) return undefined
+    return { code: 'name_refused', message: `"${host}" is refused: a name without a dot is no public one`, rule: OPEN_RULE.id }
+  }
+  const found = classifyAddress(host)
+  if (found === undefined) return undefined
+  return { code: 'address_refused', message: `${host} is refused: ${found.name} (${found.note})`, rule: OPEN_RULE.id }
+}
+
+/** Whether a rule counts in this mode. Denials do in every one. */
+export function isInForce(rule: Pick<EffectiveRule, 'action' | 'plane'>, mode: NetworkMode): boolean {
+  return mode !== 'none' || rule.action === 'deny' || rule.plane === 'control_plane'
+}
