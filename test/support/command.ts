@@ -37,6 +37,10 @@ export async function runCommand(argv: readonly string[], env: Environment = {})
 export type Ready = {
   readonly event: 'ready'
   readonly http: string
+  readonly socks?: string
+  readonly dns?: string
+  /** For plain HTTP, and for TLS. */
+  readonly transparent?: readonly [string, string]
   readonly gateway?: string
   readonly ca: string
   readonly audit: string

@@ -15,6 +15,7 @@ import {
   type handleUnaryCall,
 } from '@grpc/grpc-js'
 import { loadSync } from '@grpc/proto-loader'
+import type { Place } from './upstream.ts'
 
 /** The message of echo.proto. */
 export type Text = { readonly text: string; readonly data: Buffer }
@@ -30,7 +31,7 @@ export type GrpcUpstream = AsyncDisposable & {
 const ECHO = loadSync(path.join(import.meta.dirname, 'echo.proto'), { defaults: true })['sallyport.test.Echo'] as ServiceDefinition
 
 /** A gRPC server over TLS on loopback. Trailers of every answer have `x-echo: METHOD`. */
-export async function openGrpcUpstream(tls: { cert: string; key: string }): Promise<GrpcUpstream> {
+export async function openGrpcUpstream(tls: { cert: string; key: string }, place: Place): Promise<GrpcUpstream> {
   const calls: { method: string; metadata: Metadata }[] = []
   const cancelled = new EventTarget()
   const server = new Server({ 'grpc.max_receive_message_length': 16_000_000 })
@@ -81,7 +82,7 @@ export async function openGrpcUpstream(tls: { cert: string; key: string }): Prom
   server.addService(ECHO, { Say: say, Repeat: repeat, Join: collect, Talk: talk, Refuse: refuse, Wait: wait })
   const credentials = ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.cert), private_key: Buffer.from(tls.key) }])
   const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync('127.0.0.1:0', credentials, (error, bound) => (error ? reject(error) : resolve(bound)))
+    server.bindAsync(`${place.host}:${place.port}`, credentials, (error, bound) => (error ? reject(error) : resolve(bound)))
   })
   return {
     port,

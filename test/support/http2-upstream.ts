@@ -1,7 +1,7 @@
 import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse, type SecureServerOptions } from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { listenAsUpstream, type Recorded, type Upstream } from './upstream.ts'
+import { listenAsUpstream, type Place, type Recorded, type Upstream } from './upstream.ts'
 
 export type RecordedStream = Recorded & {
   readonly protocol: 'h2' | 'http/1.1'
@@ -22,6 +22,7 @@ export type Http2UpstreamOptions = {
   /** Called when the head is there. By default the answer is `ok` at the end of the body. */
   readonly answer?: (request: StreamRequest, response: StreamResponse) => void
   readonly server?: SecureServerOptions
+  readonly place?: Place
 }
 
 /** An HTTPS upstream on loopback that speaks HTTP/2, HTTP/1.1 or both, and records what arrives: bodies up to 1 MB. */
@@ -38,7 +39,7 @@ export async function openHttp2Upstream(tls: { cert: string; key: string }, opti
     ? createSecureServer({ ...tls, ...options.server, allowHTTP1: protocols.includes('http/1.1') }, onRequest)
     : createHttpsServer({ ...tls, ALPNProtocols: ['http/1.1'] }, onRequest)
   server.on('sessionError', () => {})
-  return (await listenAsUpstream(server, requests)) as Http2Upstream
+  return (await listenAsUpstream(server, requests, options.place)) as Http2Upstream
 }
 
 /** What arrived, its body up to 1 MB and its trailers filled in as they come. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
-import { openUpstream, type Upstream } from './upstream.ts'
+import { openUpstream, type Place, type Upstream } from './upstream.ts'
 
 export type PackageSource = {
   readonly name: string
@@ -13,23 +13,26 @@ export type PackageSource = {
  * A registry of npm packages on loopback, known to its clients as `host`. Without the header `authorization` every answer is
  * 401, as of a private one.
  */
-export async function openPackageRegistry(
+export function openPackageRegistry(
   packages: readonly PackageSource[],
-  options: { host: string; authorization: string; tls: { cert: string; key: string } },
+  options: { host: string; authorization: string; tls: { cert: string; key: string }; place: Place },
 ): Promise<Upstream> {
   const tarballs = new Map(packages.map((source) => [`/${source.name}/-/${source.name}-${source.version}.tgz`, tarball(source)]))
-  const upstream = await openUpstream((request, response) => {
-    const authorization = request.rawHeaders[request.rawHeaders.findIndex((name) => name.toLowerCase() === 'authorization') + 1]
-    if (authorization !== options.authorization) return void response.writeHead(401).end()
-    const bytes = tarballs.get(request.url)
-    if (bytes !== undefined) return void response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(bytes)
-    const asked = packages.find(({ name }) => request.url === `/${name}`)
-    if (asked === undefined) return void response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":"not found"}')
-    const path = `/${asked.name}/-/${asked.name}-${asked.version}.tgz`
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify(packument(asked, `https://${options.host}:${upstream.port}${path}`, tarballs.get(path) ?? Buffer.alloc(0))))
-  }, options.tls)
-  return upstream
+  return openUpstream(
+    (request, response) => {
+      const authorization = request.rawHeaders[request.rawHeaders.findIndex((name) => name.toLowerCase() === 'authorization') + 1]
+      if (authorization !== options.authorization) return void response.writeHead(401).end()
+      const bytes = tarballs.get(request.url)
+      if (bytes !== undefined) return void response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(bytes)
+      const asked = packages.find(({ name }) => request.url === `/${name}`)
+      if (asked === undefined) return void response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":"not found"}')
+      const path = `/${asked.name}/-/${asked.name}-${asked.version}.tgz`
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify(packument(asked, `https://${options.host}${path}`, tarballs.get(path) ?? Buffer.alloc(0))))
+    },
+    options.tls,
+    options.place,
+  )
 }
 
 function packument({ name, version, dependencies }: PackageSource, url: string, bytes: Buffer): object {

@@ -4,7 +4,7 @@ import { createSecureServer } from 'node:http2'
 import type { IncomingMessage } from 'node:http'
 import { WebSocketServer } from 'ws'
 import { recordStream, type Http2Upstream, type RecordedStream, type StreamRequest, type StreamResponse } from './http2-upstream.ts'
-import { listenAsUpstream } from './upstream.ts'
+import { listenAsUpstream, type Place } from './upstream.ts'
 
 /** What each `<output>` of the page reads when everything came: its id and its text. */
 export type PageOutputs = Readonly<Record<string, string>>
@@ -29,14 +29,15 @@ const IMAGE = '<svg xmlns="http://www.w3.org/2000/svg" width="3" height="2"><rec
  */
 export async function openPageUpstream(
   tls: { cert: string; key: string },
-  hosts: { second: () => string; denied: () => string },
+  hosts: { second: string; denied: string },
+  place: Place,
 ): Promise<Http2Upstream> {
   const requests: RecordedStream[] = []
   const answers: Readonly<Record<string, (request: StreamRequest, response: ServerResponse) => void>> = {
     '/': (_request, response) => send(response, 'text/html', page()),
     '/style.css': (_request, response) => send(response, 'text/css', '#style { color: rgb(1, 2, 3) }'),
     '/image.svg': (_request, response) => send(response, 'image/svg+xml', IMAGE),
-    '/script.js': (_request, response) => send(response, 'text/javascript', script(hosts.second(), hosts.denied())),
+    '/script.js': (_request, response) => send(response, 'text/javascript', script(hosts.second, hosts.denied)),
     '/second': (_request, response) => {
       response.setHeader('access-control-allow-origin', '*')
       send(response, 'text/plain', 'from the second host')
@@ -63,7 +64,7 @@ export async function openPageUpstream(
     sockets.handleUpgrade(request, socket, head, (client) => client.on('message', (data) => client.send(data, { binary: false })))
   })
   server.on('sessionError', () => {})
-  return (await listenAsUpstream(server, requests)) as Http2Upstream
+  return (await listenAsUpstream(server, requests, place)) as Http2Upstream
 }
 
 function send(response: ServerResponse, type: string, text: string): void {

@@ -40,12 +40,17 @@ const answerOk = (_request: Recorded, response: ServerResponse): void => void re
 export async function openUpstream(
   answer: (request: Recorded, response: ServerResponse) => void = answerOk,
   tls?: { cert: string; key: string },
+  place?: Place,
 ): Promise<Upstream> {
-  return openServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => answer(record(request, Buffer.concat(chunks)), response))
-  }, tls)
+  return openServer(
+    (request, response) => {
+      const chunks: Buffer[] = []
+      request.on('data', (chunk: Buffer) => chunks.push(chunk))
+      request.on('end', () => answer(record(request, Buffer.concat(chunks)), response))
+    },
+    tls,
+    place,
+  )
 
   function record(request: IncomingMessage, body: Buffer): Recorded {
     return {
@@ -59,7 +64,7 @@ export async function openUpstream(
 }
 
 /** The same with the request as a stream, for bodies that are not to be collected. */
-export async function openServer(listener: RequestListener, tls?: { cert: string; key: string }): Promise<Upstream> {
+export async function openServer(listener: RequestListener, tls?: { cert: string; key: string }, place?: Place): Promise<Upstream> {
   const requests: Recorded[] = []
   const recording: RequestListener = (request, response) => {
     const entry: Recorded = {
@@ -76,7 +81,7 @@ export async function openServer(listener: RequestListener, tls?: { cert: string
     })
     listener(request, response)
   }
-  return listenAsUpstream(tls ? createHttpsServer(tls, recording) : createHttpServer(recording), requests)
+  return listenAsUpstream(tls ? createHttpsServer(tls, recording) : createHttpServer(recording), requests, place)
 }
 
 /** A server of bare sockets, for answers that no HTTP server would give. */
@@ -84,8 +89,14 @@ export function openRawUpstream(onSocket: (socket: Socket) => void): Promise<Ups
   return listenAsUpstream(createTcpServer(onSocket), [])
 }
 
+export type Place = { readonly host: string; readonly port: number }
+
 /** Has a server listen on loopback, and counts who comes. The server itself fills `requests`. */
-export async function listenAsUpstream(server: Server, requests: Recorded[]): Promise<Upstream> {
+export async function listenAsUpstream(
+  server: Server,
+  requests: Recorded[],
+  place: Place = { host: '127.0.0.1', port: 0 },
+): Promise<Upstream> {
   const sockets = new Set<Socket>()
   let connections = 0
   server.on('connection', (socket: Socket) => {
@@ -95,7 +106,7 @@ export async function listenAsUpstream(server: Server, requests: Recorded[]): Pr
     socket.once('close', () => sockets.delete(socket))
   })
   server.on('tlsClientError', () => {})
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen({ ...place }, resolve))
   return {
     port: (server.address() as AddressInfo).port,
     requests,

@@ -1,14 +1,14 @@
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import { WebSocketServer, type WebSocket } from 'ws'
-import { listenAsUpstream, type Recorded, type Upstream } from './upstream.ts'
+import { listenAsUpstream, type Place, type Recorded, type Upstream } from './upstream.ts'
 
 /**
  * A WebSocket server on loopback that sends back what it gets, text as text and bytes as bytes. `close 4321 why` has it close
  * with that code and reason. Of the subprotocols `chat.v1` and `chat.v2` it takes the first that is offered; `/refused` is
  * answered 403. Handshakes are recorded as requests.
  */
-export async function openWebSocketUpstream(tls?: { cert: string; key: string }): Promise<Upstream> {
+export async function openWebSocketUpstream(tls?: { cert: string; key: string }, place?: Place): Promise<Upstream> {
   const requests: Recorded[] = []
   const sockets = new WebSocketServer({
     noServer: true,
@@ -31,7 +31,7 @@ export async function openWebSocketUpstream(tls?: { cert: string; key: string })
     }
     sockets.handleUpgrade(request, socket, head, echo)
   })
-  return listenAsUpstream(server, requests)
+  return listenAsUpstream(server, requests, place)
 }
 
 function echo(socket: WebSocket): void {
