@@ -62,6 +62,26 @@ export const LIMITS = {
   /** A DNS answer is kept for its TTL, within these. */
   dnsTtlMinMs: 1_000,
   dnsTtlMaxMs: 60_000,
+  /** Time to live of the answers that agents get: a reload changes what a name is. */
+  dnsAnswerTtlMs: 5_000,
+  /** A query over UDP or TCP, and every answer: what any client of RFC 1035 takes. More is malformed, over TCP the connection closes. */
+  dnsMessageBytesMax: 512,
+  /** Queries of one address, on average and at once. Beyond: REFUSED without a look at the query, over TCP the connection closes. */
+  dnsQueriesPerSecondMax: 200,
+  dnsBurstQueriesMax: 1_000,
+  /** Addresses that are counted apart. At the limit newcomers share one allowance. */
+  dnsClientsMax: 1_024,
+  /** Connections to one DNS listener: more are closed at once. */
+  dnsConnectionsMax: 128,
+  /** A DNS connection without a query. */
+  dnsConnectionIdleMs: 10_000,
+  /** From the first byte of a query over TCP to its last (a slow drip). */
+  dnsQueryMs: 2_000,
+  /** Answers that wait for a client to read, on one TCP connection or one UDP socket. Beyond: closed, or not answered. */
+  dnsPendingBytesMax: 64 * 1024,
+  /** A name that is not allowed is logged at most once in this time, and at most so many names are. */
+  dnsDeniedLogMs: 60_000,
+  dnsDeniedNamesMax: 1_000,
   /** Leaf certificates kept, one a host. */
   leafCacheMax: 1_000,
   /** A leaf lives so long; it is made anew when half of that has passed. */
