@@ -79,6 +79,7 @@ export function placeAt(address: string): { host: string; port: number } {
 }
 
 export type UdpClient = AsyncDisposable & {
+  readonly port: number
   send(bytes: Buffer): void
   /** The next packet, whoever it answers. */
   next(): Promise<Buffer>
@@ -100,6 +101,7 @@ export async function openUdpClient(address: string, from?: string): Promise<Udp
   socket.bind({ port: 0, ...(from !== undefined && { address: from }) })
   await once(socket, 'listening')
   return {
+    port: socket.address().port,
     waiting,
     send: (bytes) => socket.send(bytes, port, host),
     next: () => new Promise((resolve) => (waiting.length > 0 ? resolve(waiting.shift() ?? Buffer.alloc(0)) : takers.push(resolve))),
@@ -111,7 +113,7 @@ export async function openUdpClient(address: string, from?: string): Promise<Udp
 export async function askUdp(address: string, query: Buffer): Promise<Buffer> {
   await using client = await openUdpClient(address)
   client.send(query)
-  return client.next()
+  return await client.next()
 }
 
 /** A query behind its length, as TCP has it. */
@@ -135,15 +137,25 @@ export function unframed(bytes: Buffer): Buffer[] {
   return messages
 }
 
-/** Sends the bytes over TCP and, unless it waits to be closed, ends. Gives the messages that came until the other side closed. */
-export async function askTcp(address: string, bytes: Buffer, options: { waits?: boolean } = {}): Promise<Buffer[]> {
-  const socket = connect(placeAt(address))
+/**
+ * Sends the bytes over TCP, at once or in pieces of so many bytes, `from` an address; unless it waits to be closed, it ends. Gives the messages
+ * that came until the other side closed.
+ */
+export async function askTcp(
+  address: string,
+  bytes: Buffer,
+  options: { waits?: boolean; pieces?: number; from?: string } = {},
+): Promise<Buffer[]> {
+  const socket = connect({ ...placeAt(address), noDelay: true, ...(options.from !== undefined && { localAddress: options.from }) })
   const chunks: Buffer[] = []
   socket.on('data', (chunk: Buffer) => chunks.push(chunk))
   socket.on('error', () => undefined)
   const closed = once(socket, 'close')
-  if (options.waits) socket.write(bytes)
-  else socket.end(bytes)
+  const size = options.pieces ?? Math.max(bytes.length, 1)
+  for (let at = 0; at < bytes.length; at += size) {
+    await new Promise<void>((resolve) => socket.write(bytes.subarray(at, at + size), () => resolve()))
+  }
+  if (!options.waits) socket.end()
   await closed
   return unframed(Buffer.concat(chunks))
 }
