@@ -5,7 +5,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { cleanEnvironment, runProgram, startProxy, type Ended, type RunningProxy } from '../support/command.ts'
-import { openGitUpstream } from '../support/git-upstream.ts'
+import { makeGitRepository, openGitUpstream } from '../support/git-upstream.ts'
 import { without } from '../support/pki.ts'
 import { API, CANARY, OTHER } from '../support/setting.ts'
 import { createUpstreamCa, leafFor, openUpstream, type Upstream } from '../support/upstream.ts'
@@ -31,7 +31,7 @@ before(async () => {
   plain = parts.use(await openUpstream(echo))
   const repositories = join(upstreamCa.file, '..', 'repositories')
   git = parts.use(await openGitUpstream(repositories, { username: 'x-access-token', password: CANARY }, leafFor(upstreamCa.authority, GIT)))
-  await makeRepository(repositories)
+  await makeGitRepository(repositories)
   proxy = parts.use(
     await startProxy({
       policy: policy(secure.port, plain.port, git.port),
@@ -256,28 +256,4 @@ secrets:
   - {name: API_TOKEN, source: "env:API_TOKEN", resources: [inject]}
   - {name: GIT_TOKEN, source: "env:GIT_TOKEN", resources: [inject]}
 `
-}
-
-/** `acme/x.git`, bare, open for pushes, with a text and a blob of 2 MB. */
-async function makeRepository(root: string): Promise<void> {
-  const bare = join(root, 'acme', 'x.git')
-  const work = join(root, 'work')
-  const clean = { ...cleanEnvironment(root), GIT_CONFIG_NOSYSTEM: '1' }
-  const identity = ['-c', 'user.name=Owner', '-c', 'user.email=owner@example.com']
-  for (const argv of [
-    ['git', 'init', '-q', '--bare', '-b', 'main', bare],
-    ['git', '-C', bare, 'config', 'http.receivepack', 'true'],
-    ['git', 'init', '-q', '-b', 'main', work],
-  ]) {
-    assert.equal((await runProgram(argv, clean)).code, 0, argv.join(' '))
-  }
-  await writeFile(join(work, 'README'), 'hello\n')
-  await writeFile(join(work, 'blob'), randomBytes(2_000_000))
-  for (const argv of [
-    ['git', '-C', work, 'add', '.'],
-    ['git', '-C', work, ...identity, 'commit', '-q', '-m', 'first'],
-    ['git', '-C', work, 'push', '-q', bare, 'main'],
-  ]) {
-    assert.equal((await runProgram(argv, clean)).code, 0, argv.join(' '))
-  }
 }

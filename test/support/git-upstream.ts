@@ -1,19 +1,29 @@
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { openServer, type Upstream } from './upstream.ts'
+import { join } from 'node:path'
+import { cleanEnvironment, runProgram } from './command.ts'
+import { openServer, type Place, type Upstream } from './upstream.ts'
 
 /** A git server on loopback: git's own http-backend behind TLS, for one user name and password. */
 export function openGitUpstream(
   root: string,
   account: { username: string; password: string },
   tls: { cert: string; key: string },
+  place?: Place,
 ): Promise<Upstream> {
   const expected = `Basic ${Buffer.from(`${account.username}:${account.password}`).toString('base64')}`
-  return openServer((request, response) => {
-    if (request.headers.authorization === expected) void serve(root, request, response)
-    else response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
-  }, tls)
+  return openServer(
+    (request, response) => {
+      if (request.headers.authorization === expected) void serve(root, request, response)
+      else response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
+    },
+    tls,
+    place,
+  )
 }
 
 async function serve(root: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -48,4 +58,28 @@ async function serve(root: string, request: IncomingMessage, response: ServerRes
     else response.setHeader(name, value)
   }
   response.end(answer.subarray(end + 4))
+}
+
+/** `acme/x.git`, bare, open for pushes, with a text and a blob of 2 MB. */
+export async function makeGitRepository(root: string): Promise<void> {
+  const bare = join(root, 'acme', 'x.git')
+  const work = join(root, 'work')
+  const clean = { ...cleanEnvironment(root), GIT_CONFIG_NOSYSTEM: '1' }
+  const identity = ['-c', 'user.name=Owner', '-c', 'user.email=owner@example.com']
+  for (const argv of [
+    ['git', 'init', '-q', '--bare', '-b', 'main', bare],
+    ['git', '-C', bare, 'config', 'http.receivepack', 'true'],
+    ['git', 'init', '-q', '-b', 'main', work],
+  ]) {
+    assert.equal((await runProgram(argv, clean)).code, 0, argv.join(' '))
+  }
+  await writeFile(join(work, 'README'), 'hello\n')
+  await writeFile(join(work, 'blob'), randomBytes(2_000_000))
+  for (const argv of [
+    ['git', '-C', work, 'add', '.'],
+    ['git', '-C', work, ...identity, 'commit', '-q', '-m', 'first'],
+    ['git', '-C', work, 'push', '-q', bare, 'main'],
+  ]) {
+    assert.equal((await runProgram(argv, clean)).code, 0, argv.join(' '))
+  }
 }

@@ -11,7 +11,7 @@ export type RecordedStream = Recorded & {
   readonly rawTrailers: readonly string[]
 }
 
-export type Http2Upstream = Upstream & { readonly requests: readonly RecordedStream[] }
+export type Http2Upstream = Upstream<RecordedStream>
 export type StreamRequest = Http2ServerRequest | IncomingMessage
 export type StreamResponse = Http2ServerResponse | ServerResponse
 export type Protocol = RecordedStream['protocol']
@@ -20,8 +20,10 @@ export type Http2UpstreamOptions = {
   /** What it offers by ALPN. Default: both. A server of `h2` alone refuses a client without it. */
   readonly protocols?: readonly Protocol[]
   /** Called when the head is there. By default the answer is `ok` at the end of the body. */
-  readonly answer?: (request: StreamRequest, response: StreamResponse) => void
+  readonly answer?: (request: StreamRequest, response: ServerResponse) => void
   readonly server?: SecureServerOptions
+  /** Whether bodies are kept. Default: yes. */
+  readonly isRecording?: boolean
   readonly place?: Place
 }
 
@@ -31,19 +33,19 @@ export async function openHttp2Upstream(tls: { cert: string; key: string }, opti
   const requests: RecordedStream[] = []
   const answer = options.answer ?? answerOk
   const onRequest = (request: StreamRequest, response: StreamResponse): void => {
-    requests.push(recordStream(request))
+    requests.push(recordStream(request, options.isRecording))
     response.on('error', () => {}) // a stream that breaks off is a case of many tests
-    answer(request, response)
+    answer(request, response as ServerResponse)
   }
   const server = protocols.includes('h2')
     ? createSecureServer({ ...tls, ...options.server, allowHTTP1: protocols.includes('http/1.1') }, onRequest)
     : createHttpsServer({ ...tls, ALPNProtocols: ['http/1.1'] }, onRequest)
   server.on('sessionError', () => {})
-  return (await listenAsUpstream(server, requests, options.place)) as Http2Upstream
+  return listenAsUpstream(server, requests, options.place)
 }
 
 /** What arrived, its body up to 1 MB and its trailers filled in as they come. */
-export function recordStream(request: StreamRequest): RecordedStream {
+export function recordStream(request: StreamRequest, isRecording = true): RecordedStream {
   const entry = {
     protocol: request.httpVersionMajor === 2 ? ('h2' as const) : ('http/1.1' as const),
     authority: String(request.headers[':authority'] ?? request.headers.host ?? ''),
@@ -55,15 +57,16 @@ export function recordStream(request: StreamRequest): RecordedStream {
     remotePort: request.socket.remotePort ?? 0,
   }
   request.on('error', () => {})
-  request.on('data', (chunk: Buffer) => {
-    if (entry.body.length < 1_000_000) entry.body = Buffer.concat([entry.body, chunk])
-  })
+  if (isRecording)
+    request.on('data', (chunk: Buffer) => {
+      if (entry.body.length < 1_000_000) entry.body = Buffer.concat([entry.body, chunk])
+    })
   request.on('end', () => entry.rawTrailers.push(...request.rawTrailers))
   return entry
 }
 
-function answerOk(request: StreamRequest, response: StreamResponse): void {
-  request.on('end', () => (response as ServerResponse).end('ok'))
+function answerOk(request: StreamRequest, response: ServerResponse): void {
+  request.on('end', () => response.end('ok'))
 }
 
 /** The value of a recorded header, or undefined. */

@@ -64,7 +64,7 @@ export async function openPageUpstream(
     sockets.handleUpgrade(request, socket, head, (client) => client.on('message', (data) => client.send(data, { binary: false })))
   })
   server.on('sessionError', () => {})
-  return (await listenAsUpstream(server, requests, place)) as Http2Upstream
+  return listenAsUpstream(server, requests, place)
 }
 
 function send(response: ServerResponse, type: string, text: string): void {

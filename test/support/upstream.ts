@@ -10,10 +10,10 @@ import { createAuthority, type Authority } from '../../src/pki/pki.ts'
 
 export type Recorded = { method: string; url: string; rawHeaders: string[]; body: Buffer; remotePort: number }
 
-export type Upstream = AsyncDisposable & {
+export type Upstream<R extends Recorded = Recorded> = AsyncDisposable & {
   readonly port: number
   /** Every request that arrived, whole. An upstream that recorded nothing was not harmed. */
-  readonly requests: Recorded[]
+  readonly requests: R[]
   /** Connections that were made, also those without a request. */
   readonly connections: number
 }
@@ -92,11 +92,11 @@ export function openRawUpstream(onSocket: (socket: Socket) => void): Promise<Ups
 export type Place = { readonly host: string; readonly port: number }
 
 /** Has a server listen on loopback, and counts who comes. The server itself fills `requests`. */
-export async function listenAsUpstream(
+export async function listenAsUpstream<R extends Recorded>(
   server: Server,
-  requests: Recorded[],
+  requests: R[],
   place: Place = { host: '127.0.0.1', port: 0 },
-): Promise<Upstream> {
+): Promise<Upstream<R>> {
   const sockets = new Set<Socket>()
   let connections = 0
   server.on('connection', (socket: Socket) => {

@@ -1,6 +1,7 @@
+import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { cleanEnvironment, startProxy, type Environment, type RunningProxy } from './command.ts'
+import { cleanEnvironment, runProgram, startProxy, type Ended, type Environment, type RunningProxy } from './command.ts'
 import { readEvents } from './audit.ts'
 import { createUpstreamCa, leafFor, type Place } from './upstream.ts'
 
@@ -10,6 +11,8 @@ export const CANARY = 'canary-2b8d41f06c'
 export type WaysOptions = {
   /** The hosts that are allowed, each with lines for its rule and how `CANARY` is written into its requests. */
   readonly hosts: Readonly<Record<string, { readonly rule?: string; readonly inject?: string }>>
+  /** Hosts that the gate could find and no rule is about. */
+  readonly denied?: readonly string[]
   /** Lines added to `rules`. */
   readonly rules?: string
   readonly args?: readonly string[]
@@ -24,6 +27,8 @@ export type Ways = AsyncDisposable & {
   /** What a program of the agent knows: whom to trust, and nothing of a proxy. */
   readonly env: Environment
   readonly ca: string
+  /** Runs a program as the agent would, and sees to it that no secret is in what it prints. */
+  run(argv: readonly string[], more?: Environment, cwd?: string): Promise<Ended>
   audit(): Promise<Record<string, unknown>[]>
 }
 
@@ -63,27 +68,33 @@ async function openWays(options: WaysOptions, addressOf: (host: string) => strin
       '127.0.0.1:0,127.0.0.1:0',
       '--upstream-ca',
       upstreamCa,
-      ...Object.keys(options.hosts).flatMap((host) => ['--resolve', `${host}=${addressOf(host)}`]),
+      ...[...Object.keys(options.hosts), ...(options.denied ?? [])].flatMap((host) => ['--resolve', `${host}=${addressOf(host)}`]),
       ...(options.args ?? []),
     ],
     env: { TOKEN: CANARY },
   })
   const { socks, dns, transparent: [http, https] = [], ca } = proxy.ready
   if (!socks || !dns || !http || !https) throw new Error(`a way in is missing: ${JSON.stringify(proxy.ready)}`)
+  const env = {
+    ...cleanEnvironment(proxy.home),
+    CURL_CA_BUNDLE: ca,
+    SSL_CERT_FILE: ca,
+    GIT_SSL_CAINFO: ca,
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_TERMINAL_PROMPT: '0',
+    NODE_EXTRA_CA_CERTS: ca,
+  }
   return {
     proxy,
     socks,
     dns,
     transparent: { http, https },
     ca: await readFile(ca, 'utf8'),
-    env: {
-      ...cleanEnvironment(proxy.home),
-      CURL_CA_BUNDLE: ca,
-      SSL_CERT_FILE: ca,
-      GIT_SSL_CAINFO: ca,
-      GIT_CONFIG_NOSYSTEM: '1',
-      GIT_TERMINAL_PROMPT: '0',
-      NODE_EXTRA_CA_CERTS: ca,
+    env,
+    async run(argv, more = {}, cwd) {
+      const ended = await runProgram(argv, { ...env, ...more }, cwd)
+      assert.ok(!(ended.stdout + ended.stderr).includes(CANARY), 'a secret came back to the agent')
+      return ended
     },
     audit: () => readEvents(proxy.ready.audit),
     [Symbol.asyncDispose]: () => proxy[Symbol.asyncDispose](),
