@@ -8,8 +8,10 @@ import {
   showPolicy,
   type Diagnostic,
   type EffectivePolicy,
+  type EffectiveRoute,
   type EffectiveRule,
   type Explanation,
+  type Place,
   type Policy,
   type SecretSource,
 } from '../policy/policy.ts'
@@ -25,7 +27,7 @@ const USAGE = `usage: ${CHECK}
 
 sallyport policy check: every error and warning of the files and all that they extend.
 sallyport policy explain: what would happen to a request: the decision, the rule, the credential by name, and why. Nothing is
-looked up or sent, and no secret is read.
+looked up or sent, and no secret is read. http://sallyport:7070/route/NAME/… is explained by where the route leads.
 sallyport policy show: the policy in force, with the file and line of every part.
 
   --policy PATH      a policy file; may be given several times. check and show take it in place of PATH…
@@ -122,9 +124,10 @@ function load(paths: readonly string[] | undefined, io: Io): Policy {
 function printExplanation(explanation: Explanation): string {
   const { rule, credential, candidates } = explanation
   const lines = [`${explanation.decision}  ${explanation.method} ${explanation.url}`, `  why         ${explanation.why}`]
+  if (explanation.upstream !== undefined) lines.splice(1, 0, `  upstream    ${explanation.upstream}`)
   if (explanation.code !== undefined) lines.push(`  code        ${explanation.code}`)
   if (explanation.hint !== undefined) lines.push(`  hint        ${explanation.hint}`)
-  if (rule !== undefined) lines.push(`  rule        ${rule.id} (${rule.at})`)
+  if (rule !== undefined) lines.push(`  rule        ${rule.id} (${rule.at})${rule.plane === 'control_plane' ? ', of the harness' : ''}`)
   if (credential !== undefined) lines.push(`  credential  ${credential.id}: secret ${credential.secret} (${credential.at})`)
   for (const note of explanation.notes) lines.push(`  note        ${note}`)
   if (candidates.length > 0) lines.push('  rules for this host')
@@ -136,10 +139,14 @@ function printPolicy(policy: EffectivePolicy): string {
   const lines = [
     `files`,
     ...policy.files.map((file) => `  ${file}`),
-    `mode ${policy.mode.value}${policy.mode.from ? ` (${formatPlace(policy.mode.from)})` : ' (default)'}`,
+    describeSetting('mode', policy.mode),
+    policy.harness === undefined ? 'harness none' : describeSetting('harness', policy.harness),
+    describeSetting('lease', policy.lease),
   ]
-  lines.push(`rules${policy.rules.length === 0 ? ' none: everything is denied' : ''}`)
+  lines.push(`rules${policy.rules.length === 0 ? ` none${policy.mode.value === 'open' ? '' : ': everything is denied'}` : ''}`)
   for (const rule of policy.rules) lines.push(`  ${rule.action.padEnd(5)}  ${rule.id}  ${describeRule(rule)}  (${formatPlace(rule.from)})`)
+  lines.push(`routes${policy.routes.length === 0 ? ' none' : ''}`)
+  for (const route of policy.routes) lines.push(`  ${route.name}  ${describeRoute(route)}  (${formatPlace(route.from)})`)
   lines.push(`credentials${policy.credentials.length === 0 ? ' none' : ''}`)
   for (const { id, secret, place, domains, methods, paths, from } of policy.credentials) {
     const written = place.kind === 'basic' ? `basic as ${place.username}` : `${place.header}: ${place.prefix}…`
@@ -152,12 +159,26 @@ function printPolicy(policy: EffectivePolicy): string {
   return `${lines.join('\n')}\n`
 }
 
+function describeSetting(name: string, { value, from }: { readonly value: string; readonly from?: Place }): string {
+  return `${name} ${value}${from === undefined ? ' (default)' : ` (${formatPlace(from)})`}`
+}
+
+function describeRoute({ upstream, credential, plaintext, addresses, plane }: EffectiveRoute): string {
+  const parts = [upstream, credential && `credential ${credential}`]
+  if (plaintext === 'accept') parts.push('plaintext accepted')
+  if (addresses.length > 0) parts.push(`addresses ${addresses.join(' ')}`)
+  if (plane === 'control_plane') parts.push('of the harness')
+  return parts.filter((part) => part !== undefined).join('  ')
+}
+
 function describeRule(rule: EffectiveRule): string {
   const parts = [`${rule.host}:${rule.ports.join(',')}`, rule.methods?.join(' '), rule.paths?.join(' ')]
-  if (rule.tls === 'passthrough') parts.push('passthrough')
+  if (rule.protocol === 'tcp') parts.push('tcp')
+  else if (rule.tls === 'passthrough') parts.push('passthrough')
   if (rule.upgrade !== undefined) parts.push(`upgrade ${rule.upgrade}`)
   if (rule.plaintext === 'accept') parts.push('plaintext accepted')
   if (rule.addresses.length > 0) parts.push(`addresses ${rule.addresses.join(' ')}`)
+  if (rule.plane === 'control_plane') parts.push('of the harness')
   return parts.filter((part) => part !== undefined).join('  ')
 }
 

@@ -1,7 +1,27 @@
-import type { Diagnostic, EffectiveCredential, EffectivePolicy, EffectiveRule, EffectiveSecret, Place } from './model.ts'
+import type {
+  Diagnostic,
+  EffectiveCredential,
+  EffectivePolicy,
+  EffectiveRoute,
+  EffectiveRule,
+  EffectiveSecret,
+  Place,
+  Plane,
+} from './model.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
 import type { Layer } from './layers.ts'
-import { Credential, Rule, SecretEntry, type CredentialEntry, type RuleEntry, type SecretEntryShape } from './schema.ts'
+import { parseUpstream } from './routes.ts'
+import {
+  Credential,
+  Network,
+  RouteEntry,
+  Rule,
+  SecretEntry,
+  type CredentialEntry,
+  type RouteEntryShape,
+  type RuleEntry,
+  type SecretEntryShape,
+} from './schema.ts'
 import { parseSource } from './sources.ts'
 
 /** Rules without `ports` are about these. */
@@ -13,6 +33,8 @@ export type Damage = {
   readonly rules: readonly EffectiveRule[]
   /** Hosts that they are about; `undefined` when one of them does not say. */
   readonly hosts: readonly HostPattern[] | undefined
+  /** Whether a route is left out. */
+  readonly hasRoutes: boolean
 }
 
 /**
@@ -20,24 +42,29 @@ export type Damage = {
  * their errors are known already.
  */
 export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy; errors: Diagnostic[]; damage: Damage } {
-  const written = layers.flatMap((layer) => entriesOf(layer, ['network', 'rules']))
-  const read = written.map(({ raw, from }) => ({ raw, from, entry: Rule.safeParse(raw).data }))
-  const rules = read.flatMap(({ entry, from }) => (entry === undefined ? [] : [{ entry, rule: toRule(entry, from) }]))
+  const written = layers.flatMap((layer) => entriesOf(layer, ['network', 'rules']).map((entry) => ({ ...entry, plane: layer.plane })))
+  const read = written.map((item) => ({ ...item, entry: Rule.safeParse(item.raw).data }))
+  const rules = read.flatMap(({ entry, from, plane }) => (entry === undefined ? [] : [{ entry, rule: toRule(entry, from, plane) }]))
+  const writtenRoutes = layers.flatMap((layer) => entriesOf(layer, ['routes']).map((entry) => ({ ...entry, plane: layer.plane })))
+  const routes = writtenRoutes.flatMap(({ raw, from, plane }) => {
+    const entry = RouteEntry.safeParse(raw).data
+    return entry === undefined ? [] : [{ entry, route: toEffectiveRoute(entry, from, plane) }]
+  })
   const damaged = read.filter(({ entry }) => entry === undefined)
-  const kept = damaged.flatMap(({ raw, from }) => {
+  const kept = damaged.flatMap(({ raw, from, plane }) => {
     const entry = salvageRule(raw)
-    return entry === undefined ? [] : [{ entry, rule: toRule(entry, from) }]
+    return entry === undefined ? [] : [{ entry, rule: toRule(entry, from, plane) }]
   })
   const hosts = damaged.map(({ raw }) => hostOf(raw))
   const isList = layers.every((layer) => isListOrNone(valueAt(layer.document.data, ['network', 'rules'])))
-  const modeLayer = layers.findLast((layer) => typeof valueAt(layer.document.data, ['network', 'mode']) === 'string')
   return {
     effective: {
       files: layers.map((layer) => layer.file),
-      mode: { value: 'restricted', ...(modeLayer && { from: modeLayer.document.placeOf(['network', 'mode']) }) },
-      lease: { value: 'optional' },
+      mode: { value: 'restricted', ...lastOf(layers, 'mode', Network.shape.mode.unwrap()) },
+      ...withHarness(layers),
+      lease: { value: 'optional', ...lastOf(layers, 'lease', Network.shape.lease.unwrap()) },
       rules: rules.map(({ rule }) => rule),
-      routes: [],
+      routes: routes.map(({ route }) => route),
       credentials: layers.flatMap((layer) =>
         entriesOf(layer, ['credentials']).flatMap(({ raw, from }) => {
           const entry = Credential.safeParse(raw).data
@@ -51,10 +78,14 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
         }),
       ),
     },
-    errors: [...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),
+    errors: [
+      ...[...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),
+      ...routes.flatMap(({ entry, route }) => routeProblems(route, entry)),
+    ],
     damage: {
       rules: kept.map(({ rule }) => rule),
       hosts: isList && hosts.every((host) => host !== undefined) ? hosts : undefined,
+      hasRoutes: routes.length < writtenRoutes.length,
     },
   }
 }
@@ -104,20 +135,60 @@ function hostOf(raw: unknown): HostPattern | undefined {
   return typeof host === 'string' ? undefined : host
 }
 
-function toRule(entry: RuleEntry, from: Place): EffectiveRule {
+/** The value of the last layer that says one, and where. */
+function lastOf<T>(
+  layers: readonly Layer[],
+  key: 'mode' | 'harness' | 'lease',
+  schema: { safeParse(value: unknown): { data?: T } },
+): { value: T; from: Place } | undefined {
+  for (const { document } of layers.toReversed()) {
+    const value = schema.safeParse(valueAt(document.data, ['network', key])).data
+    if (value !== undefined) return { value, from: document.placeOf(['network', key]) }
+  }
+  return undefined
+}
+
+function withHarness(layers: readonly Layer[]): Pick<EffectivePolicy, 'harness'> {
+  const harness = lastOf(layers, 'harness', Network.shape.harness.unwrap())
+  return harness === undefined ? {} : { harness }
+}
+
+/** Nothing but HTTP has these, so a rule that has one is about HTTP. */
+const HTTP_FIELDS = ['methods', 'paths', 'tls', 'upgrade', 'plaintext'] as const
+
+function protocolOf(entry: RuleEntry): EffectiveRule['protocol'] {
+  if (entry.protocol !== undefined) return entry.protocol
+  return entry.action === 'allow' || HTTP_FIELDS.some((key) => entry[key] !== undefined) ? 'http' : 'any'
+}
+
+function toRule(entry: RuleEntry, from: Place, plane: Plane): EffectiveRule {
+  const protocol = protocolOf(entry)
   return {
     id: entry.id,
     host: entry.host,
-    ports: entry.ports ?? DEFAULT_PORTS,
-    protocol: entry.action === 'allow' || entry.methods || entry.paths ? 'http' : 'any',
+    // Without ports such a rule is refused: until then it is about none.
+    ports: entry.ports ?? (protocol === 'tcp' ? [] : DEFAULT_PORTS),
+    protocol,
     ...(entry.methods && { methods: entry.methods }),
     ...(entry.paths && { paths: entry.paths }),
     action: entry.action,
-    tls: entry.tls ?? 'intercept',
+    tls: entry.tls ?? (protocol === 'tcp' ? 'passthrough' : 'intercept'),
     ...(entry.upgrade && { upgrade: entry.upgrade }),
     plaintext: entry.plaintext ?? 'refuse',
     addresses: entry.addresses ?? [],
-    plane: 'agent',
+    plane,
+    from,
+  }
+}
+
+function toEffectiveRoute(entry: RouteEntryShape, from: Place, plane: Plane): EffectiveRoute {
+  return {
+    name: entry.name,
+    upstream: entry.upstream,
+    ...(entry.credential !== undefined && { credential: entry.credential }),
+    plaintext: entry.plaintext ?? 'refuse',
+    addresses: entry.addresses ?? [],
+    plane,
     from,
   }
 }
@@ -145,22 +216,49 @@ function toSecret(entry: SecretEntryShape, from: Place): EffectiveSecret {
 
 /** What contradicts itself within one rule. */
 function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnostic[] {
-  const { from } = rule
+  const { from, action } = rule
   const say = (message: string): Diagnostic => ({ ...from, message: `rule "${rule.id}": ${message}` })
-  if (rule.action !== 'allow') {
-    const idle = (['tls', 'upgrade', 'plaintext', 'addresses'] as const).filter((key) => written[key] !== undefined)
-    return idle.map((key) => say(`${key} has no effect on a rule that does not allow (action: ${rule.action}): remove it`))
-  }
+  const isWritten = (key: keyof RuleEntry): boolean => written[key] !== undefined
+  if (rule.protocol === 'tcp') return tcpProblems(written).map(say)
   const found: Diagnostic[] = []
-  if (rule.tls === 'passthrough') {
-    const inside = (['methods', 'paths', 'upgrade'] as const).filter((key) => written[key] !== undefined)
-    found.push(...inside.map((key) => say(`${key} cannot be enforced inside a passthrough tunnel: use tls: intercept, or remove ${key}`)))
+  if (action === 'deny') {
+    const idle = (['tls', 'upgrade', 'plaintext', 'addresses'] as const).filter(isWritten)
+    return idle.map((key) => say(`${key} has no effect on a rule that does not allow (action: ${action}): remove it`))
   }
-  if (rule.upgrade !== undefined && rule.tls !== 'passthrough') {
+  if (action === 'ask' && isWritten('tls'))
+    found.push(say('tls has no effect on a rule that asks: the question is about what is inside, so it is always intercepted'))
+  if (action === 'allow' && rule.tls === 'passthrough') {
+    const inside = (['methods', 'paths', 'upgrade'] as const).filter(isWritten)
+    return inside.map((key) => say(`${key} cannot be enforced inside a passthrough tunnel: use tls: intercept, or remove ${key}`))
+  }
+  if (rule.upgrade !== undefined) {
     if (rule.ports.includes(80) && !rule.ports.includes(443)) found.push(say('upgrade: https sends port 80 to 443: add 443 to ports'))
     if (rule.ports.includes(443) && !rule.ports.includes(80))
       found.push(say('upgrade: https is for plain http, which comes to port 80: add 80 to ports'))
     if (rule.plaintext === 'accept') found.push(say('plaintext: accept has no effect with upgrade: https: remove one of them'))
   }
   return found
+}
+
+function tcpProblems(written: RuleEntry): string[] {
+  const found = HTTP_FIELDS.filter((key) => written[key] !== undefined).map(
+    (key) => `${key} is about HTTP, and nothing looks into a tcp connection: remove it, or use protocol: http`,
+  )
+  if (written.action === 'deny' && written.addresses !== undefined)
+    found.push('addresses has no effect on a rule that does not allow (action: deny): remove it')
+  // The default is for web pages. What a rule opens unseen is named.
+  if (written.ports === undefined) found.push('protocol: tcp needs ports: name those that are meant')
+  return found
+}
+
+/** What contradicts itself within one route. */
+function routeProblems(route: EffectiveRoute, written: RouteEntryShape): Diagnostic[] {
+  const say = (message: string): Diagnostic => ({ ...route.from, message: `route "${route.name}": ${message}` })
+  const upstream = parseUpstream(route.upstream)
+  if (typeof upstream === 'string') return []
+  if (upstream.scheme === 'https')
+    return written.plaintext === undefined ? [] : [say('plaintext has no effect on an https upstream: remove it')]
+  return route.credential !== undefined && route.plaintext === 'refuse'
+    ? [say(`credential "${route.credential}" is not written over plain http: use an https upstream, or add plaintext: accept`)]
+    : []
 }

@@ -1,23 +1,29 @@
-import { isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts'
 import { SallyportError, type RefusalCode } from '../kernel/errors.ts'
+import { formatAuthority, isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts'
+import { nearest } from '../kernel/nearest.ts'
+import { shown } from '../kernel/shown.ts'
 import { formatPlace } from './assemble.ts'
 import { matchesHost } from './hosts.ts'
 import { loosen, splitPathLoosely } from './lenient-paths.ts'
-import type { Facts, Policy } from './model.ts'
+import { isInForce, OPEN_RULE } from './modes.ts'
+import type { AllowedRule, Facts, NetworkMode, Plane, Policy, Route } from './model.ts'
 import { matchesPath, pathOf, splitPath, type PathPattern } from './paths.ts'
 import { parseRule, type ParsedRule } from './ranking.ts'
+import { readRouteUrl } from './routes.ts'
 
 /** What would happen to a request, as far as it is known without looking the name up. */
 export type Explanation = {
   readonly url: string
   readonly method: string
+  /** Where the gateway's route leads, for a URL of the gateway. */
+  readonly upstream?: string
   readonly decision: 'allow' | 'ask' | 'deny'
   /** One sentence. */
   readonly why: string
   readonly code?: RefusalCode
   readonly hint?: string
-  /** The rule that decides, where one does. */
-  readonly rule?: { readonly id: string; readonly at: string; readonly tls: 'intercept' | 'passthrough' }
+  /** The rule that decides, where one does: `route:NAME` for a route, `open` for mode open. */
+  readonly rule?: { readonly id: string; readonly at: string; readonly tls: 'intercept' | 'passthrough'; readonly plane: Plane }
   /** The credential that is written, by name. */
   readonly credential?: { readonly id: string; readonly secret: string; readonly at: string }
   /** What else the operator should know, as why no credential is written. */
@@ -33,45 +39,98 @@ export type Explanation = {
 }
 
 /**
- * Explains a request by the same code that decides.
- * @throws usage when the URL or method is not one
+ * Explains a request by the same code that decides. A URL of the gateway (`http://sallyport:7070/route/NAME/…`) is explained
+ * by where its route leads.
+ * @throws usage when the URL or method is not one, or names no route
  */
 export function explainRequest(policy: Policy, url: string, method: string): Explanation {
-  const facts = readUrl(url, method)
-  const decision = policy.decide(facts)
+  const asked = readAsked(policy, url, method)
+  const { facts, route } = asked
+  const decision = route === undefined ? policy.decide(facts) : policy.decideRoute(route, facts)
   const isUnread = decision.action === 'deny' && decision.refusal.code === 'path_not_canonical'
   const candidates = policy.effective.rules
     .map(parseRule)
     .filter((rule) => matchesHost(rule.host, facts.host))
-    .map((rule) => ({ id: rule.rule.id, at: formatPlace(rule.rule.from), action: rule.rule.action, ...mismatch(rule, facts, isUnread) }))
+    .map((rule) => ({
+      id: rule.rule.id,
+      at: formatPlace(rule.rule.from),
+      action: rule.rule.action,
+      ...mismatch(rule, facts, policy.effective.mode.value, isUnread),
+    }))
   const refusal = decision.action === 'deny' ? decision.refusal : policy.judgeName(facts.host, decision.rule)
-  const decider = decision.action === 'deny' ? decision.refusal.rule : decision.rule.id
-  const rule = policy.effective.rules.find((entry) => entry.id === decider)
-  const shown = rule && { rule: { id: rule.id, at: formatPlace(rule.from), tls: rule.tls } }
+  const common = {
+    url,
+    method,
+    ...(route && { upstream: upstreamUrl(facts) }),
+    ...describeRule(policy, decision.action === 'deny' ? decision.refusal.rule : decision.rule.id),
+  }
   if (refusal !== undefined || decision.action === 'deny') {
     return {
-      url,
-      method,
+      ...common,
       decision: 'deny',
       why: refusal?.message ?? '',
       ...(refusal && { code: refusal.code }),
       ...(refusal?.hint !== undefined && { hint: refusal.hint }),
-      ...shown,
-      notes: caseNotes(method),
+      notes: [...caseNotes(method), ...tunnelNotes(policy, facts)],
       candidates,
     }
   }
-  const { written, notes } = explainCredential(policy, facts, decision.rule)
+  const { written, notes } = explainCredential(policy, asked, decision.rule)
   return {
-    url,
-    method,
+    ...common,
     decision: decision.action,
-    why: decision.action === 'ask' ? `rule "${decision.rule.id}" asks the operator first` : `rule "${decision.rule.id}" allows it`,
-    ...shown,
+    why: whyPassed(decision.action, decision.rule.id),
     ...written,
     notes: [...caseNotes(method), ...notes],
     candidates,
   }
+}
+
+type Asked = { readonly facts: Facts; readonly route: Route | undefined }
+
+function readAsked(policy: Policy, url: string, method: string): Asked {
+  const named = readRouteUrl(url)
+  if (named === undefined) return { facts: readUrl(url, method), route: undefined }
+  const route = policy.routes.find(({ name }) => name === named.name)
+  if (route === undefined) {
+    const names = policy.routes.map(({ name }) => name)
+    const near = nearest(named.name, names)
+    throw new SallyportError('usage', `there is no route "${shown(named.name)}"${near === undefined ? '' : `: did you mean "${near}"?`}`, {
+      hint: names.length === 0 ? 'the policy has no routes' : `its routes are ${names.join(', ')}`,
+    })
+  }
+  const { scheme, host, port, basePath } = route
+  const path = `${basePath}${named.rest}`
+  return { facts: { scheme, host, port, method: readMethod(method), path: path.startsWith('/') ? path : `/${path}` }, route }
+}
+
+function upstreamUrl({ scheme, host, port, path }: Facts): string {
+  return `${scheme}://${formatAuthority(host, port, scheme === 'http' ? 80 : 443)}${path}`
+}
+
+/** What decides: a rule, a route, or the mode. */
+function describeRule({ effective }: Policy, id: string | undefined): Pick<Explanation, 'rule'> {
+  const rule = effective.rules.find((entry) => entry.id === id)
+  if (rule !== undefined) return { rule: { id: rule.id, at: formatPlace(rule.from), tls: rule.tls, plane: rule.plane } }
+  const route = effective.routes.find(({ name }) => `route:${name}` === id)
+  if (route !== undefined) return { rule: { id: `route:${route.name}`, at: formatPlace(route.from), tls: 'intercept', plane: route.plane } }
+  const { from } = effective.mode
+  if (id === OPEN_RULE.id && from !== undefined) return { rule: { id, at: formatPlace(from), tls: 'intercept', plane: 'agent' } }
+  return {}
+}
+
+function whyPassed(action: 'allow' | 'ask', id: string): string {
+  if (action === 'ask') return `rule "${id}" asks the operator first`
+  if (id === OPEN_RULE.id) return 'network.mode: open lets public hosts through that no rule is about'
+  return id.startsWith('route:') ? `route "${id.slice('route:'.length)}" leads there` : `rule "${id}" allows it`
+}
+
+/** That a connection would pass where a request does not. */
+function tunnelNotes(policy: Policy, { host, port }: Facts): string[] {
+  const tunnel = policy.decideTunnel(host, port)
+  if (tunnel.action === 'deny' || tunnel.carries === 'http') return []
+  const does = tunnel.action === 'ask' ? 'asks the operator first about' : 'lets through'
+  return [`rule "${tunnel.rule.id}" ${does} a tcp connection to ${formatAuthority(host, port)}, opened with CONNECT or SOCKS`]
 }
 
 /** RFC 9110 §9.1: methods are case-sensitive. Compared as it is given, but it was probably not meant so. */
@@ -82,21 +141,18 @@ function caseNotes(method: string): string[] {
     : [`methods are upper-case and compared as they are given: "${method}" is not "${upper}"; ask with --method ${upper}`]
 }
 
-function explainCredential(
-  policy: Policy,
-  facts: Facts,
-  rule: { id: string; tls: string; upgrade: boolean; plaintext: boolean; addresses: readonly { text: string }[] },
-) {
+function explainCredential(policy: Policy, { facts, route }: Asked, rule: AllowedRule) {
   const notes: string[] = []
   if (facts.scheme === 'http' && rule.upgrade) notes.push(`plain http leaves as https${facts.port === 80 ? ' on port 443' : ''}`)
   if (rule.addresses.length > 0)
     notes.push(`it may lead to ${rule.addresses.map((range) => range.text).join(', ')}, besides public addresses`)
-  const credential = policy.credentialFor(facts)
+  const credential = policy.credentialFor(facts, route?.credential)
   if (credential === undefined) return { notes: [...notes, 'no credential is bound to it'] }
   if (facts.scheme === 'http' && !rule.upgrade && !rule.plaintext) {
-    return { notes: [...notes, `credential "${credential.id}" is not written over plain http: add upgrade: https to rule "${rule.id}"`] }
+    const remedy = route === undefined ? `add upgrade: https to rule "${rule.id}"` : `use an https upstream for route "${route.name}"`
+    return { notes: [...notes, `credential "${credential.id}" is not written over plain http: ${remedy}`] }
   }
-  if (facts.scheme === 'https' && isBlind(policy, facts)) {
+  if (facts.scheme === 'https' && route === undefined && isBlind(policy, facts)) {
     return { notes: [...notes, `credential "${credential.id}" is not written: rule "${rule.id}" passes TLS through`] }
   }
   const from = policy.effective.credentials.find((entry) => entry.id === credential.id)?.from
@@ -105,11 +161,18 @@ function explainCredential(
 
 function isBlind(policy: Policy, facts: Facts): boolean {
   const tunnel = policy.decideTunnel(facts.host, facts.port)
-  return tunnel.action === 'allow' && tunnel.rule.tls === 'passthrough'
+  return tunnel.action === 'allow' && tunnel.carries === 'http' && tunnel.rule.tls === 'passthrough'
 }
 
-function mismatch({ rule, ports, methods, paths }: ParsedRule, facts: Facts, isUnread: boolean): { matches: boolean; why: string } {
+function mismatch(
+  { rule, ports, methods, paths }: ParsedRule,
+  facts: Facts,
+  mode: NetworkMode,
+  isUnread: boolean,
+): { matches: boolean; why: string } {
+  if (!isInForce(rule, mode)) return { matches: false, why: `network.mode: ${mode} leaves it without effect` }
   if (!ports.has(facts.port)) return { matches: false, why: `port ${facts.port} is not among ${rule.ports.join(', ')}` }
+  if (rule.protocol === 'tcp') return { matches: false, why: 'it is about tcp connections, not about HTTP requests' }
   if (methods && !methods.has(facts.method))
     return { matches: false, why: `method ${facts.method} is not among ${[...methods].join(', ')}` }
   if (paths === undefined) return { matches: true, why: 'host, port and method match' }
@@ -145,9 +208,13 @@ function readUrl(url: string, method: string): Facts {
       hint: host.canonical === undefined ? 'write the host as a request would name it' : `write "${host.canonical}"`,
     })
   }
-  if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(method))
-    throw new SallyportError('usage', `"${method}" is not a method`, { hint: 'write for example --method POST' })
-  return { scheme, host, port: split.port ?? (scheme === 'http' ? 80 : 443), method, path: rest.startsWith('/') ? rest : `/${rest}` }
+  const path = rest.startsWith('/') ? rest : `/${rest}`
+  return { scheme, host, port: split.port ?? (scheme === 'http' ? 80 : 443), method: readMethod(method), path }
+}
+
+function readMethod(method: string): string {
+  if (/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(method)) return method
+  throw new SallyportError('usage', `"${method}" is not a method`, { hint: 'write for example --method POST' })
 }
 
 function isReadable(host: ReturnType<typeof parseHostname> | undefined): boolean {

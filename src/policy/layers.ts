@@ -1,16 +1,21 @@
-import { closeSync, constants, fstatSync, openSync, readSync, realpathSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { nearest } from '../kernel/nearest.ts'
 import { readDocument, type PolicyDocument } from './document.ts'
-import type { Diagnostic, Place } from './model.ts'
+import type { Diagnostic, Place, Plane } from './model.ts'
 import { shapeProblems } from './shape.ts'
 
 /** One file that was read. Its document may have errors in parts. */
-export type Layer = { readonly file: string; readonly document: PolicyDocument }
+export type Layer = {
+  readonly file: string
+  readonly document: PolicyDocument
+  /** `control_plane` for the file of the harness and what it extends. */
+  readonly plane: Plane
+}
 
-const SECTIONS = ['network', 'credentials', 'secrets'] as const
+const SECTIONS = ['network', 'routes', 'credentials', 'secrets'] as const
 export type Section = (typeof SECTIONS)[number]
 
 export type Layers = {
@@ -23,8 +28,11 @@ export type Layers = {
   readonly doubts: ReadonlySet<Section>
 }
 
+/** A file that was read, by its real path, with those that it extends. */
+type ReadFile = { readonly file: string; readonly document: PolicyDocument; readonly real: string; readonly bases: readonly string[] }
+
 type Reading = {
-  readonly layers: Layer[]
+  readonly files: ReadFile[]
   readonly errors: Diagnostic[]
   readonly done: Set<string>
   readonly dirs: readonly string[]
@@ -34,12 +42,78 @@ type Reading = {
 
 /** Reads the files and all that they extend, each once, with every error of every file. */
 export function readLayers(paths: readonly string[], policyDirs: readonly string[]): Layers {
-  const reading: Reading = { layers: [], errors: [], done: new Set(), dirs: policyDirs, isMissing: false, doubts: new Set() }
+  const reading: Reading = { files: [], errors: [], done: new Set(), dirs: policyDirs, isMissing: false, doubts: new Set() }
   for (const path of paths) readFile(reading, path, { file: path, line: 0, column: 0 }, [])
-  return reading
+  const harness = readHarness(reading)
+  const layers = reading.files.map(({ file, document, real }): Layer => ({
+    file,
+    document,
+    plane: harness.has(real) ? 'control_plane' : 'agent',
+  }))
+  return { ...reading, layers }
 }
 
-function readFile(reading: Reading, file: string, from: Place, above: readonly string[]): void {
+/**
+ * Reads the file of the harness that the last layer names, as if the first file extended it.
+ * @returns the real paths of its files
+ */
+function readHarness(reading: Reading): ReadonlySet<string> {
+  const namer = reading.files.findLast(({ document }) => harnessOf(document.data) !== undefined)
+  const name = namer && harnessOf(namer.document.data)
+  if (namer === undefined || name === undefined) return new Set()
+  const place = namer.document.placeOf(['network', 'harness'])
+  const file = find(reading.dirs, `harness/${name}`)
+  if (file === undefined) {
+    reading.isMissing = true
+    doubtAll(reading)
+    const near = nearest(name, harnessNames(reading.dirs))
+    const missing = `network.harness "${name}": there is no harness/${name}.yaml in ${reading.dirs.join(' or ') || 'any policy folder'}`
+    reading.errors.push({ ...place, message: near === undefined ? missing : `${missing}: did you mean "${near}"?` })
+    return new Set()
+  }
+  const count = reading.files.length
+  const real = readFile(reading, file, place, [])
+  const fresh = reading.files.splice(count)
+  reading.files.unshift(...fresh)
+  for (const { document } of fresh)
+    if (harnessOf(document.data) !== undefined)
+      reading.errors.push({
+        ...document.placeOf(['network', 'harness']),
+        message: 'the file of a harness names no other: extend it instead',
+      })
+  return withBases(reading.files, real)
+}
+
+function withBases(files: readonly ReadFile[], real: string | undefined): ReadonlySet<string> {
+  const found = new Set<string>()
+  const open = real === undefined ? [] : [real]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (found.has(next)) continue
+    found.add(next)
+    open.push(...(files.find((entry) => entry.real === next)?.bases ?? []))
+  }
+  return found
+}
+
+/** Only a name of the right form: it becomes part of a path. */
+function harnessOf(data: unknown): string | undefined {
+  const network = typeof data === 'object' && data !== null && 'network' in data ? data.network : undefined
+  const name = typeof network === 'object' && network !== null && 'harness' in network ? network.harness : undefined
+  return typeof name === 'string' && /^[a-z0-9-]{1,64}$/.test(name) ? name : undefined
+}
+
+function harnessNames(dirs: readonly string[]): string[] {
+  return dirs.flatMap((dir) => {
+    try {
+      return readdirSync(join(dir, 'harness')).flatMap((entry) => /^([a-z0-9-]+)\.yaml$/.exec(entry)?.[1] ?? [])
+    } catch {
+      return []
+    }
+  })
+}
+
+/** Gives back the file's real path, where it has one. */
+function readFile(reading: Reading, file: string, from: Place, above: readonly string[]): string | undefined {
   let real: string
   try {
     real = realpathSync(file)
@@ -50,42 +124,45 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
       ...from,
       message: `policy file "${file}" ${codeOf(error) === 'ENOENT' ? 'does not exist' : `cannot be read (${codeOf(error)})`}`,
     })
-    return
+    return undefined
   }
   if (above.includes(real)) {
     reading.errors.push({ ...from, message: `extends in a circle: ${[...above.slice(above.indexOf(real)), real].join(' → ')}` })
-    return
+    return real
   }
-  if (reading.done.has(real)) return
+  if (reading.done.has(real)) return real
   reading.done.add(real)
   if (reading.done.size > LIMITS.policyFilesMax) {
     doubtAll(reading)
     // Said once: the files after it are only more of the same.
     if (reading.done.size === LIMITS.policyFilesMax + 1)
       reading.errors.push({ ...from, message: `more than ${LIMITS.policyFilesMax} policy files` })
-    return
+    return real
   }
   const text = readText(file)
   if (typeof text !== 'string') {
     doubtAll(reading)
     if (text.isMissing) reading.isMissing = true
     reading.errors.push({ ...(text.isMissing ? from : { file, line: 0, column: 0 }), message: text.problem })
-    return
+    return real
   }
   const { document, errors } = readDocument(file, text)
   reading.errors.push(...errors)
   if (document === undefined) {
     doubtAll(reading)
-    return
+    return real
   }
   const problems = shapeProblems(document)
   reading.errors.push(...problems.map(({ diagnostic }) => diagnostic))
   for (const { path } of problems) for (const section of sectionsMeant(path)) reading.doubts.add(section)
+  const bases: string[] = []
   for (const [index, name] of extendsOf(document.data).entries()) {
     const place = document.placeOf(['extends', index])
     const found = find(reading.dirs, name)
-    if (found !== undefined) readFile(reading, found, place, [...above, real])
-    else {
+    if (found !== undefined) {
+      const base = readFile(reading, found, place, [...above, real])
+      if (base !== undefined) bases.push(base)
+    } else {
       reading.isMissing = true
       doubtAll(reading)
       reading.errors.push({
@@ -94,7 +171,8 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
       })
     }
   }
-  reading.layers.push({ file, document })
+  reading.files.push({ file, document, real, bases })
+  return real
 }
 
 function doubtAll(reading: Reading): void {
@@ -104,7 +182,12 @@ function doubtAll(reading: Reading): void {
 /** What may stand under a key that is wrong, or was meant by one that is misspelled. */
 function sectionsMeant([key, inner]: readonly PropertyKey[]): readonly Section[] {
   if (typeof key !== 'string') return SECTIONS
-  if (key === 'network') return inner === undefined || (inner !== 'rules' && nearest(String(inner), ['rules']) !== undefined) ? [key] : []
+  if (key === 'network') {
+    const meant = inner === 'rules' || inner === undefined ? undefined : nearest(String(inner), ['rules', 'harness', 'mode'])
+    // The harness may bring rules, routes and credentials.
+    if (meant === 'harness') return SECTIONS
+    return inner === undefined || meant !== undefined ? [key] : []
+  }
   const near = key === 'rules' ? 'network' : nearest(key, ['extends', ...SECTIONS])
   if (near === 'extends') return SECTIONS
   return SECTIONS.filter((section) => section === near && section !== key)

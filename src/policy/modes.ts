@@ -1,7 +1,7 @@
 import type { Refusal } from '../kernel/errors.ts'
 import { isAddress, type Hostname } from '../kernel/hostname.ts'
 import { classifyAddress, judgeName } from './addresses.ts'
-import type { AllowedRule, EffectiveRule, NetworkMode } from './model.ts'
+import type { AllowedRule, Diagnostic, EffectivePolicy, EffectiveRule, NetworkMode } from './model.ts'
 
 /** What allows a request in mode `open` that no rule is about. No rule of a file may have this id there. */
 export const OPEN_RULE: AllowedRule = { id: 'open', tls: 'intercept', upgrade: false, plaintext: false, addresses: [], plane: 'agent' }
@@ -26,4 +26,33 @@ export function notPublic(host: Hostname): Refusal | undefined {
 /** Whether a rule counts in this mode. Denials do in every one. */
 export function isInForce(rule: Pick<EffectiveRule, 'action' | 'plane'>, mode: NetworkMode): boolean {
   return mode !== 'none' || rule.action === 'deny' || rule.plane === 'control_plane'
+}
+
+/** What the mode makes of the rest of the policy. */
+export function lintMode({ mode, rules, harness }: Pick<EffectivePolicy, 'mode' | 'rules' | 'harness'>): {
+  readonly errors: readonly Diagnostic[]
+  readonly warnings: readonly Diagnostic[]
+} {
+  const { value, from } = mode
+  if (from === undefined || value === 'restricted') return { errors: [], warnings: [] }
+  if (value === 'open') {
+    // The audit would not tell the two apart.
+    const taken = rules.filter(({ id }) => id === OPEN_RULE.id)
+    return {
+      errors: taken.map((rule) => ({
+        ...rule.from,
+        message: `rule "${rule.id}": with network.mode: open this id stands for what no rule is about: give it another name`,
+      })),
+      warnings: [{ ...from, message: 'network.mode: open lets every public host through: what the agent knows can go anywhere' }],
+    }
+  }
+  const idle = rules.filter((rule) => !isInForce(rule, value)).length
+  const messages =
+    idle === 0
+      ? []
+      : [
+          `network.mode: none leaves ${idle} ${idle === 1 ? 'rule' : 'rules'} without effect: of those that allow or ask only the harness's count`,
+        ]
+  if (harness === undefined) messages.push('network.mode: none without network.harness: everything is denied')
+  return { errors: [], warnings: messages.map((message) => ({ ...from, message })) }
 }

@@ -14,6 +14,7 @@ export function findNames(layers: readonly Layer[], doubts: ReadonlySet<Section>
   const of = (...path: string[]): Entry[] => layers.flatMap((layer) => entriesOf(layer, path))
   const credentials = of('credentials')
   const secrets = of('secrets')
+  const routes = of('routes')
   const isKnown = (key: Section, entries: readonly Entry[], field: string): boolean =>
     !doubts.has(key) &&
     layers.every((layer) => isListOrNone(valueAt(layer.document.data, [key]))) &&
@@ -21,9 +22,15 @@ export function findNames(layers: readonly Layer[], doubts: ReadonlySet<Section>
   return {
     errors: [
       ...twice('rule', of('network', 'rules'), 'id'),
+      ...twice('route', routes, 'name'),
       ...twice('credential', credentials, 'id'),
       ...twice('secret', secrets, 'name'),
-      ...(isKnown('secrets', secrets, 'name') ? undeclared(credentials, secrets) : []),
+      ...(isKnown('secrets', secrets, 'name')
+        ? undeclared({ what: 'credential', by: 'id', entries: credentials }, { what: 'secret', by: 'name', entries: secrets })
+        : []),
+      ...(isKnown('credentials', credentials, 'id')
+        ? undeclared({ what: 'route', by: 'name', entries: routes }, { what: 'credential', by: 'id', entries: credentials })
+        : []),
     ],
     warnings: isKnown('credentials', credentials, 'secret') ? unused(credentials, secrets) : [],
   }
@@ -42,14 +49,17 @@ function twice(what: string, entries: readonly Entry[], field: string): Diagnost
   })
 }
 
+/** One kind of entry, and the field that holds its own name. */
+type Kind<W> = { readonly what: W; readonly by: string; readonly entries: readonly Entry[] }
+
 /** Which uses a secret's `resources` may name is the schema's to say: there is only `inject` so far. */
-function undeclared(credentials: readonly Entry[], secrets: readonly Entry[]): Diagnostic[] {
-  const names = new Set(secrets.flatMap(({ raw }) => textOf(raw, 'name') ?? []))
-  return credentials.flatMap(({ raw, from }) => {
-    const secret = textOf(raw, 'secret')
-    if (secret === undefined || names.has(secret)) return []
-    const near = nearest(secret, names)
-    const message = `credential "${shorten(textOf(raw, 'id') ?? '')}": secret "${shorten(secret)}" is not declared under secrets`
+function undeclared(users: Kind<string>, used: Kind<'secret' | 'credential'>): Diagnostic[] {
+  const names = new Set(used.entries.flatMap(({ raw }) => textOf(raw, used.by) ?? []))
+  return users.entries.flatMap(({ raw, from }) => {
+    const name = textOf(raw, used.what)
+    if (name === undefined || names.has(name)) return []
+    const near = nearest(name, names)
+    const message = `${users.what} "${shorten(textOf(raw, users.by) ?? '')}": ${used.what} "${shorten(name)}" is not declared under ${used.what}s`
     return [{ ...from, message: near === undefined ? message : `${message}: did you mean "${near}"?` }]
   })
 }

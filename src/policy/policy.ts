@@ -8,6 +8,7 @@ import { readLayers } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
+import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
 
 export type {
@@ -16,8 +17,10 @@ export type {
   Decision,
   Diagnostic,
   EffectivePolicy,
+  EffectiveRoute,
   EffectiveRule,
   Facts,
+  Place,
   Plane,
   Policy,
   Route,
@@ -66,7 +69,7 @@ function read(paths: readonly string[], options: PolicyOptions) {
   const names = findNames(layers, doubts)
   const rules = effective.rules.map(parseRule)
   const parts = effective.credentials.flatMap(partsOf)
-  const conflicts = findConflicts(effective, rules, parts, damage, doubts.has('network'))
+  const conflicts = findConflicts(effective, rules, parts, damage, doubts)
   const errors = inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors])
   return { errors, warnings: inOrder([...conflicts.warnings, ...names.warnings]), isMissing, build }
 
@@ -75,7 +78,7 @@ function read(paths: readonly string[], options: PolicyOptions) {
     const { credentialFor, seePaths } = compileCredentials(parts, new Map(credentials.map((credential) => [credential.id, credential])))
     return {
       ...compileRules(rules, effective.mode.value, seePaths),
-      routes: [],
+      routes: effective.routes.map(toRoute),
       judgeAddresses,
       judgeName,
       credentialFor,
@@ -95,7 +98,7 @@ function inOrder(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   return diagnostics.toSorted((a, b) => files.indexOf(a.file) - files.indexOf(b.file) || a.line - b.line || a.column - b.column)
 }
 
-function digestOf({ mode, rules, credentials, secrets }: EffectivePolicy): string {
-  const said = JSON.stringify([mode.value, rules, credentials, secrets], (key, value: unknown) => (key === 'from' ? undefined : value))
+function digestOf({ files: _files, ...policy }: EffectivePolicy): string {
+  const said = JSON.stringify(policy, (key, value: unknown) => (key === 'from' ? undefined : value))
   return createHash('sha256').update(said).digest('hex')
 }

@@ -2,10 +2,13 @@ import * as z from 'zod'
 import { parseAddressRange } from './addresses.ts'
 import { parseHostPattern } from './hosts.ts'
 import { parsePathPattern } from './paths.ts'
+import { parseUpstream } from './routes.ts'
 import { parseSource } from './sources.ts'
 
 const METHOD = /^[A-Z][A-Z0-9!#$%&'*+.^_`|~-]{0,31}$/
 const EXTENDS = /^[a-z0-9-]+(?:\/[a-z0-9-]+)*$/
+const HARNESS = /^[a-z0-9-]{1,64}$/
+const ROUTE = /^[a-z0-9-]{1,64}$/
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 /** Fields that belong to one connection (RFC 9110 §7.6.1), or that say where a message goes and ends. */
 const REFUSED_HEADERS = new Set(
@@ -63,20 +66,24 @@ const Username = text((value) =>
   /^[\x20-\x39\x3b-\x7e]{1,256}$/.test(value) ? undefined : 'username must be printable ASCII without ":" (RFC 7617 §2)',
 )
 
+const Addresses = list(text(complaint(parseAddressRange)), 256)
+const Plaintext = z.enum(['accept', 'refuse'])
+
 export const Rule = z.strictObject({
   id: Id,
   host: Host,
   ports: list(Port, 1_000).optional().describe('Default: 80 and 443.'),
-  protocol: z.literal('http').optional(),
+  protocol: z
+    .enum(['http', 'tcp'])
+    .optional()
+    .describe('tcp: bytes as they are, unseen. Default: http for rules that allow, both for those that deny or ask.'),
   methods: Methods.optional(),
   paths: Paths.optional(),
   action: z.enum(['allow', 'ask', 'deny']).describe('The strictest matching rule wins.'),
   tls: z.enum(['intercept', 'passthrough']).optional().describe('Default: intercept. Passthrough carries no credentials.'),
   upgrade: z.literal('https').optional().describe('Plain http leaves as https.'),
-  plaintext: z.enum(['accept', 'refuse']).optional().describe('Whether credentials may go over plain http. Default: refuse.'),
-  addresses: list(text(complaint(parseAddressRange)), 256)
-    .optional()
-    .describe('Private or otherwise refused ranges that this rule may reach.'),
+  plaintext: Plaintext.optional().describe('Whether credentials may go over plain http. Default: refuse.'),
+  addresses: Addresses.optional().describe('Private or otherwise refused ranges that this rule may reach.'),
 })
 
 const inject = {
@@ -110,8 +117,26 @@ export const SecretEntry = z.strictObject({
     .describe('What the secret may be used for. Default: what refers to it.'),
 })
 
+export const RouteEntry = z.strictObject({
+  name: text(
+    (value) => (ROUTE.test(value) ? undefined : `route name "${value}" may have lower-case letters, digits and "-" only, 64 at most`),
+    ROUTE,
+  ).describe('In the URL: http://sallyport:7070/route/NAME/…'),
+  upstream: text(complaint(parseUpstream)).describe('Absolute URL without query; a path in it cannot be left.'),
+  credential: Id.optional().describe('Id of the credential that is written.'),
+  plaintext: Plaintext.optional().describe('Whether the credential may go to an http upstream. Default: refuse.'),
+  addresses: Addresses.optional().describe('Private or otherwise refused ranges that this route may reach.'),
+})
+
 export const Network = z.strictObject({
-  mode: z.literal('restricted').optional(),
+  mode: z.enum(['restricted', 'none', 'open']).optional().describe('Default: restricted, to what rules allow.'),
+  harness: text(
+    (value) => (HARNESS.test(value) ? undefined : `harness "${value}" must be a name like "claude": lower-case letters, digits and "-"`),
+    HARNESS,
+  )
+    .optional()
+    .describe('Brings harness/NAME.yaml, whose rules hold in every mode.'),
+  lease: z.enum(['required', 'optional']).optional().describe("Whether proxies want the session's lease as password. Default: optional."),
   rules: z.array(Rule).max(10_000).optional().describe('No match is a denial; an empty list denies all.'),
 })
 
@@ -127,11 +152,13 @@ export const PolicyFile = z.strictObject({
     64,
   ).optional(),
   network: Network.optional(),
+  routes: z.array(RouteEntry).max(1_000).optional(),
   credentials: z.array(Credential).max(1_000).optional(),
   secrets: z.array(SecretEntry).max(1_000).optional(),
 })
 
 export type RuleEntry = z.infer<typeof Rule>
+export type RouteEntryShape = z.infer<typeof RouteEntry>
 export type CredentialEntry = z.infer<typeof Credential>
 export type SecretEntryShape = z.infer<typeof SecretEntry>
 
@@ -140,17 +167,10 @@ export type SecretEntryShape = z.infer<typeof SecretEntry>
  * in the file, with "[]" for a position in a list.
  */
 export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
-  '': ['routes', 'host_commands', 'presence', 'filesystem', 'session'],
-  network: ['harness'],
+  '': ['host_commands', 'presence', 'filesystem', 'session'],
   'network.rules[]': ['scrub', 'own_credentials'],
   'credentials[]': ['budget'],
   'credentials[].inject': ['query', 'body', 'placeholder'],
-}
-
-/** The same for values. */
-export const NOT_YET_VALUES: Readonly<Record<string, readonly string[]>> = {
-  'network.mode': ['none', 'open'],
-  'network.rules[].protocol': ['tcp'],
 }
 
 /** The JSON Schema that `policies/schema.json` publishes. */

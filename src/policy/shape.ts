@@ -2,7 +2,7 @@ import type * as z from 'zod'
 import type { PolicyDocument } from './document.ts'
 import type { Diagnostic } from './model.ts'
 import { nearest } from '../kernel/nearest.ts'
-import { Credential, Network, NOT_YET, NOT_YET_VALUES, PolicyFile, Rule, SecretEntry } from './schema.ts'
+import { Credential, Network, NOT_YET, PolicyFile, RouteEntry, Rule, SecretEntry } from './schema.ts'
 
 type Path = readonly PropertyKey[]
 
@@ -11,6 +11,7 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
   '': Object.keys(PolicyFile.shape),
   network: Object.keys(Network.shape),
   'network.rules[]': Object.keys(Rule.shape),
+  'routes[]': Object.keys(RouteEntry.shape),
   'credentials[]': Object.keys(Credential.shape),
   'credentials[].inject': Object.keys(Credential.shape.inject.shape),
   'credentials[].inject.basic': ['username'],
@@ -97,9 +98,6 @@ function unknownKey(path: Path, key: string): string {
 
 function wrongValue(path: Path, name: string, value: unknown, allowed: readonly string[]): string {
   if (value === undefined) return `${name} is missing: write ${path.at(-1)?.toString() ?? name}: ${allowed.join(' or ')}`
-  if (typeof value === 'string' && NOT_YET_VALUES[generalize(path)]?.includes(value) === true) {
-    return `${name}: "${value}" is known but not enforced by this version; write "${allowed.join('" or "')}"`
-  }
   const near = typeof value === 'string' && allowed.length > 1 ? meant(path, value, allowed) : undefined
   const shown = typeof value === 'string' ? `"${value.slice(0, 80)}"` : typeof value === 'number' ? String(value) : typeName(value)
   return `${name} must be ${allowed.join(' or ')}, not ${shown}${near === undefined ? '' : `: did you mean "${near}"?`}`

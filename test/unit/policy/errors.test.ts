@@ -127,14 +127,14 @@ const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
   { title: 'upgrade with port 443 alone', text: rule('host: a.example.com\nupgrade: https\nports: [443]'), error: /:4: .*add 80 to ports/ },
   { title: 'a denial with tls', text: rule('host: a.example.com\naction: deny\ntls: intercept'), error: /:4: rule "r": tls has no effect/ },
   {
-    title: 'a question with addresses',
-    text: rule('host: a.example.com\naction: ask\naddresses: ["10.0.0.0/8"]'),
-    error: /:4: rule "r": addresses has no effect/,
+    title: 'a question with tls',
+    text: rule('host: a.example.com\naction: ask\ntls: passthrough'),
+    error: /:4: rule "r": tls has no effect on a rule that asks/,
   },
   {
-    title: 'protocol tcp',
-    text: rule('host: a.example.com\nprotocol: tcp'),
-    error: /:6: network\.rules\[0\]\.protocol: "tcp" is known but not enforced by this version; write "http"/,
+    title: 'a question with upgrade and port 80 alone',
+    text: rule('host: a.example.com\naction: ask\nupgrade: https\nports: [80]'),
+    error: /:4: .*add 443 to ports/,
   },
   { title: 'scrub', text: rule('host: a.example.com\nscrub: replace'), error: /:6: "scrub" is known but not enforced/ },
   {
@@ -143,17 +143,21 @@ const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
     error: /:6: "own_credentials" is known but not enforced/,
   },
   {
-    title: 'mode none',
-    text: 'version: 1\nnetwork: {mode: none, rules: []}\n',
-    error: /:2: network\.mode: "none" is known but not enforced/,
+    title: 'a mode that is none',
+    text: 'version: 1\nnetwork: {mode: opn, rules: []}\n',
+    error: /:2: network\.mode must be restricted or none or open, not "opn": did you mean "open"\?$/,
   },
   {
-    title: 'mode open',
-    text: 'version: 1\nnetwork: {mode: open, rules: []}\n',
-    error: /:2: network\.mode: "open" is known but not enforced/,
+    title: 'a lease that is neither',
+    text: 'version: 1\nnetwork: {lease: require}\n',
+    error: /:2: network\.lease must be required or optional, not "require": did you mean "required"\?$/,
   },
-  { title: 'a harness', text: 'version: 1\nnetwork:\n  harness: claude\n', error: /:3: "harness" is known but not enforced/ },
-  ...['routes: []', 'host_commands: {}', 'presence: {}', 'filesystem: {}', 'session: {}'].map((line) => ({
+  {
+    title: 'a protocol that is none',
+    text: rule('host: a.example.com\nprotocol: udp'),
+    error: /:6: network\.rules\[0\]\.protocol must be http or tcp, not "udp"/,
+  },
+  ...['host_commands: {}', 'presence: {}', 'filesystem: {}', 'session: {}'].map((line) => ({
     title: line,
     text: `version: 1\n${line}\n`,
     error: new RegExp(`^policy\\.yaml:2: "${line.split(':')[0]}" is known but not enforced by this version: remove it$`),
