@@ -1,17 +1,14 @@
 import type { Socket } from 'node:net'
 import { LIMITS } from '../../kernel/limits.ts'
-import { readClientHello } from './client-hello.ts'
-
-/** What the first bytes of a connection are. `closed`: the agent went away without sending any. */
-export type Recognised =
-  | { readonly kind: 'tls'; readonly serverName: string | undefined }
-  | { readonly kind: 'http' }
-  | { readonly kind: 'unknown'; readonly problem: string }
-  | { readonly kind: 'closed' }
+import type { Recognised } from '../egress/tunnel.ts'
+import { ClientHelloReader } from './client-hello.ts'
 
 const TLS_HANDSHAKE = 22
 /** A request line begins with a method: upper-case letters, then a space. The longest that llhttp knows has 12. */
 const METHOD = /^[A-Z][A-Z-]{0,15}(?: |$)/
+
+/** What a client of HTTP/2 begins with that has not asked whether it is spoken here (RFC 9113 §3.4). As a method PRI is nobody's. */
+const HTTP2_PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 
 /**
  * Looks at the first bytes until they tell TLS from HTTP, `LIMITS.recognitionMs` at most. The bytes are put back: whoever
@@ -19,12 +16,13 @@ const METHOD = /^[A-Z][A-Z-]{0,15}(?: |$)/
  */
 export function recognise(socket: Socket): Promise<Recognised> {
   return new Promise((resolve) => {
-    let bytes: Buffer = Buffer.alloc(0)
+    const held = new FirstBytes()
+    const hello = new ClientHelloReader()
     const timer = setTimeout(
       () =>
         settle({
           kind: 'unknown',
-          problem: bytes.length === 0 ? 'nothing was sent in time' : 'the first message was not complete in time',
+          problem: held.bytes.length === 0 ? 'nothing was sent in time' : 'the first message was not complete in time',
         }),
       LIMITS.recognitionMs,
     )
@@ -34,23 +32,24 @@ export function recognise(socket: Socket): Promise<Recognised> {
       socket.off('readable', onReadable)
       socket.off('close', onClosed)
       socket.off('end', onClosed)
-      if (bytes.length > 0 && !socket.destroyed) socket.unshift(bytes)
+      if (held.bytes.length > 0 && !socket.destroyed && !socket.readableEnded) socket.unshift(held.bytes)
       resolve(found)
     }
     function onReadable(): void {
       const chunk: unknown = socket.read()
       if (!Buffer.isBuffer(chunk)) return
-      bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk])
-      const found = look(bytes)
+      held.add(chunk)
+      const found = look(held.bytes, hello)
       if (found) settle(found)
     }
     function onClosed(): void {
       settle(
-        bytes.length === 0
+        held.bytes.length === 0
           ? { kind: 'closed' }
           : { kind: 'unknown', problem: 'the connection ended before the first message was complete' },
       )
     }
+    if (socket.destroyed || socket.readableEnded) return onClosed()
     socket.on('readable', onReadable)
     socket.once('close', onClosed)
     socket.once('end', onClosed)
@@ -58,14 +57,36 @@ export function recognise(socket: Socket): Promise<Recognised> {
   })
 }
 
-function look(bytes: Buffer): Recognised | undefined {
+function look(bytes: Buffer, reader: ClientHelloReader): Recognised | undefined {
   if (bytes[0] === TLS_HANDSHAKE) {
-    const hello = readClientHello(bytes)
-    if (hello.state === 'complete') return { kind: 'tls', serverName: hello.serverName }
+    const hello = reader.read(bytes)
+    if (hello.state === 'complete') return { kind: 'tls', serverName: hello.serverName, hasEch: hello.hasEch }
     if (hello.state === 'invalid') return { kind: 'unknown', problem: `the TLS handshake is malformed: ${hello.problem}` }
     return bytes.length > LIMITS.clientHelloBytesMax ? { kind: 'unknown', problem: 'the ClientHello is too long' } : undefined
+  }
+  const preface = bytes.subarray(0, HTTP2_PREFACE.length)
+  if (HTTP2_PREFACE.subarray(0, preface.length).equals(preface)) {
+    return preface.length === HTTP2_PREFACE.length ? { kind: 'h2c' } : undefined
   }
   const start = bytes.subarray(0, 17).toString('latin1')
   if (!METHOD.test(start)) return { kind: 'unknown', problem: 'the bytes are neither TLS nor HTTP' }
   return start.includes(' ') ? { kind: 'http' } : undefined
+}
+
+/** Bytes one behind the other. The room doubles: a client that sends them one by one must not cost their square. */
+class FirstBytes {
+  #room: Buffer = Buffer.alloc(0)
+  #length = 0
+
+  get bytes(): Buffer {
+    return this.#room.subarray(0, this.#length)
+  }
+
+  add(chunk: Buffer): void {
+    const length = this.#length + chunk.length
+    if (this.#length === 0) this.#room = chunk
+    else if (length > this.#room.length) this.#room = Buffer.concat([this.bytes, chunk], 2 * length)
+    else chunk.copy(this.#room, this.#length)
+    this.#length = length
+  }
 }
