@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { test } from 'node:test'
 import { recognise } from '../../../src/sidecar/inbound/recognise.ts'
-import { openSocketPair } from '../../support/socket-pair.ts'
+import { clientHello, helloExtension, serverNameExtension } from '../../support/client-hello.ts'
+import { openSocketPair, type SocketPair } from '../../support/socket-pair.ts'
 
 for (const { bytes, why } of [
   { bytes: 'GET / HTTP/1.1\r\n', why: 'a request line' },
   { bytes: 'GET ', why: 'a method and a space' },
   { bytes: 'M-SEARCH * HTTP/1.1', why: 'a method with a hyphen' },
-  { bytes: 'PRI * HTTP/2.0\r\n\r\n', why: 'the preface of HTTP/2' },
+  { bytes: 'P / HTTP/1.1\r\n', why: 'a method that begins as the preface of HTTP/2' },
+  { bytes: 'PRI /x HTTP/1.1\r\n', why: 'PRI as a method, which is nobody else to answer,' },
 ]) {
   test(`${why} is HTTP, and whoever takes the socket reads it again`, async () => {
     await using sockets = await openSocketPair()
@@ -19,6 +22,18 @@ for (const { bytes, why } of [
     assert.equal(again.toString(), bytes)
   })
 }
+
+test('the preface of HTTP/2 without TLS is that, whole or byte by byte, and whoever takes the socket reads it again', async () => {
+  const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0')
+  for (const parts of [[preface], [...preface].map((byte) => Buffer.of(byte))]) {
+    await using sockets = await openSocketPair()
+    const found = recognise(sockets.server)
+    await writeApart(sockets.client, parts)
+    assert.deepEqual(await found, { kind: 'h2c' })
+    sockets.client.end()
+    assert.deepEqual(Buffer.concat((await sockets.server.toArray()) as Buffer[]), preface)
+  }
+})
 
 for (const { bytes, why } of [
   { bytes: 'SSH-2.0-OpenSSH_9.6\r\n', why: 'an SSH greeting' },
@@ -43,29 +58,70 @@ test('TLS is recognised with its server name, and without one', async () => {
     await using sockets = await openSocketPair()
     const secure = connectTls({ socket: sockets.client, ...(serverName && { servername: serverName }), rejectUnauthorized: false })
     secure.on('error', () => {})
-    assert.deepEqual(await recognise(sockets.server), { kind: 'tls', serverName })
+    assert.deepEqual(await recognise(sockets.server), { kind: 'tls', serverName, hasEch: false })
     const [hello] = (await once(sockets.server, 'data')) as [Buffer]
     assert.equal(hello[0], 22)
     secure.destroy()
   }
 })
 
-test('a ClientHello that comes byte by byte is recognised when it is whole, and not a byte is lost', async () => {
-  await using source = await openSocketPair()
-  connectTls({ socket: source.client, servername: 'api.example.com' }).on('error', () => {})
-  const [hello] = (await once(source.server, 'data')) as [Buffer]
-  await using sockets = await openSocketPair()
-  sockets.client.setNoDelay(true)
-  const found = recognise(sockets.server)
-  for (const byte of hello) {
-    const written = new Promise((resolve) => sockets.client.write(Buffer.of(byte), resolve))
-    await written
-    await new Promise((resolve) => setImmediate(resolve))
+const LARGE = clientHello([
+  helloExtension(0x1a1a, Buffer.alloc(0)),
+  helloExtension(51, Buffer.alloc(16_200, 7)),
+  serverNameExtension('api.example.com'),
+])
+for (const { hello, why } of [
+  { hello: await firstFlight('api.example.com'), why: "Node's own" },
+  { hello: clientHello([serverNameExtension('api.example.com')], { recordBytes: 1 }), why: 'one in records of one byte' },
+  { hello: LARGE, why: 'one of 16 KB' },
+]) {
+  test(`a ClientHello that comes byte by byte is recognised when it is whole, and not a byte is lost: ${why}`, async (t) => {
+    await using sockets = await openSocketPair()
+    // A slow machine must not meet the time limit, and work that grows with the square would be copied again and again.
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const concat = t.mock.method(Buffer, 'concat')
+    const found = recognise(sockets.server)
+    await writeApart(
+      sockets.client,
+      [...hello].map((byte) => Buffer.of(byte)),
+    )
+    assert.deepEqual(await found, { kind: 'tls', serverName: 'api.example.com', hasEch: false })
+    const copied = concat.mock.calls.reduce((sum, { result }) => sum + (result?.length ?? 0), 0)
+    assert.ok(copied < 10 * hello.length, `${copied} bytes were copied for ${hello.length}`)
+    sockets.client.end()
+    assert.deepEqual(Buffer.concat((await sockets.server.toArray()) as Buffer[]), hello)
+  })
+}
+
+test('an encrypted ClientHello is noticed, beside a server name and without one', async () => {
+  const ech = helloExtension(0xfe0d, Buffer.alloc(180, 1))
+  for (const { extensions, serverName } of [
+    { extensions: [ech], serverName: undefined },
+    { extensions: [ech, serverNameExtension('cover.example.com')], serverName: 'cover.example.com' },
+  ]) {
+    await using sockets = await openSocketPair()
+    sockets.client.write(clientHello(extensions))
+    assert.deepEqual(await recognise(sockets.server), { kind: 'tls', serverName, hasEch: true })
   }
-  assert.deepEqual(await found, { kind: 'tls', serverName: 'api.example.com' })
-  sockets.client.end()
-  const again = (await sockets.server.toArray()) as Buffer[]
-  assert.deepEqual(Buffer.concat(again), hello)
+})
+
+test('a connection that has ended or is gone already is closed, not waited for', async () => {
+  for (const end of [(sockets: SocketPair) => sockets.server.destroy(), (sockets: SocketPair) => sockets.client.end()]) {
+    await using sockets = await openSocketPair()
+    end(sockets)
+    sockets.server.resume()
+    await once(sockets.server, sockets.server.destroyed ? 'close' : 'end')
+    assert.deepEqual(await recognise(sockets.server), { kind: 'closed' })
+  }
+})
+
+test('a request whose client has ended its side already is recognised, and not a byte is lost', async () => {
+  await using sockets = await openSocketPair()
+  sockets.client.end('GET / HTTP/1.1\r\n\r\n')
+  await once(sockets.server, 'readable')
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.deepEqual(await recognise(sockets.server), { kind: 'http' })
+  assert.equal(Buffer.concat((await sockets.server.toArray()) as Buffer[]).toString(), 'GET / HTTP/1.1\r\n\r\n')
 })
 
 test('a handshake that never ends is given up by its length, not held', async () => {
@@ -103,3 +159,20 @@ test('nothing, and a part that is not followed, are given up after the time limi
     { kind: 'unknown', problem: 'the first message was not complete in time' },
   ])
 })
+
+/** The first bytes of Node's own TLS client. */
+async function firstFlight(servername: string): Promise<Buffer> {
+  await using sockets = await openSocketPair()
+  connectTls({ socket: sockets.client, servername }).on('error', () => {})
+  const [hello] = (await once(sockets.server, 'data')) as [Buffer]
+  return hello
+}
+
+/** Each part as a segment of its own. */
+async function writeApart(socket: Socket, parts: readonly Buffer[]): Promise<void> {
+  socket.setNoDelay(true)
+  for (const part of parts) {
+    await new Promise((resolve) => socket.write(part, resolve))
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
