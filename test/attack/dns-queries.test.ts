@@ -211,6 +211,9 @@ test('who asks too much is refused with 12 bytes, the policy is asked no more, a
     assert.deepEqual([answer.length, answer.readUInt8(3) & 15], [12, RCODE.refused])
   }
   assert.deepEqual(await askTcp(setting.address, framed(queryFor(KNOWN))), [], 'over TCP it is the same client')
+  for (const packet of [Buffer.alloc(0), Buffer.alloc(3), Buffer.alloc(11), queryFor(KNOWN, { flags: 0x8180 })]) client.send(packet)
+  assert.equal((await askOn(client, queryFor(KNOWN, { id: 9 }))).readUInt16BE(0), 9, 'what is no query is still met with silence')
+  assert.equal(client.waiting.length, 0)
   assert.equal(setting.asked.length, LIMITS.dnsBurstQueriesMax)
   await using neighbour = await openUdpClient(setting.address, '127.0.0.5')
   assert.deepEqual(readAnswer(await askOn(neighbour, queryFor(KNOWN))).data, ['127.0.0.1'])

@@ -49,6 +49,17 @@ test('with ever new addresses nobody gets more: the table is full, and who is no
   assert.equal(allowance.take('10.0.0.4'), true, 'it has its own bucket again')
 })
 
+test('with a full table who was not heard of for the longest time gives way, not who came first', () => {
+  const clock = fakeClock()
+  const allowance = createAllowance(clock)
+  for (let i = 0; i < LIMITS.dnsClientsMax; i++) allowance.take(`client ${i}`)
+  clock.ms += 3_600_000
+  while (allowance.take('client 0'));
+  while (allowance.take('newcomer 1'));
+  assert.equal(allowance.take('newcomer 2'), true, 'each has a bucket of its own')
+  assert.equal(allowance.take('client 0'), false)
+})
+
 type Line = { readonly level: string; readonly fields: { name?: string; type?: string; names?: number }; readonly message: string }
 
 function openDenied(): { clock: { ms: number }; lines: Line[]; deny: (name: string, type?: string) => void } {

@@ -64,7 +64,8 @@ test('what stands before the query that ends the connection is still answered', 
   )
 })
 
-test('a claim of more than 512 bytes closes the connection at once, and 512 are taken', async () => {
+test('a claim of more than 512 bytes closes the connection at once, and 512 are taken', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] }) // no deadline closes it
   for (const [length, isTaken] of [
     [LIMITS.dnsMessageBytesMax, true],
     [LIMITS.dnsMessageBytesMax + 1, false],
