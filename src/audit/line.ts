@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { LIMITS } from '../kernel/limits.ts'
 
-/** Ways in. */
-export type Lane = 'http' | 'connect'
+/** Ways in: absolute-form, tunnels by CONNECT and by SOCKS5, connections that know no proxy, reverse routes of the gateway. */
+export type Lane = 'http' | 'connect' | 'socks' | 'transparent' | 'route'
 
 /** What is recorded. Names of credentials and secrets, never values. */
 export type AuditEvent =
@@ -17,6 +17,8 @@ export type AuditEvent =
       /** Id that `finished` of the same request carries too. */
       readonly request: string
       readonly lane: Lane
+      /** Whose traffic it is: the harness's own, or what the agent does. */
+      readonly plane: 'control_plane' | 'agent'
       readonly scheme?: string | undefined
       readonly host?: string | undefined
       readonly port?: number | undefined
@@ -38,6 +40,18 @@ export type AuditEvent =
       readonly bytes_up: number
       readonly bytes_down: number
       readonly duration_ms: number
+    }
+  | {
+      readonly event: 'reloaded'
+      /** SHA-256 of the policy that is in force from here on, hex. */
+      readonly policy: string
+      /** Tunnels and exchanges that it no longer allows: they were ended. */
+      readonly cut: number
+    }
+  | {
+      readonly event: 'reload_failed'
+      /** Why the policy before stays in force. */
+      readonly code: string
     }
   | { readonly event: 'stopped' }
   | {

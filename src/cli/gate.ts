@@ -1,7 +1,8 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { SallyportError } from '../kernel/errors.ts'
 import { isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts'
 import { createLog } from '../kernel/log.ts'
-import { openSidecar, type Endpoint, type SidecarConfig } from '../sidecar/sidecar.ts'
+import { openSidecar, type CheckLease, type Endpoint, type SidecarConfig } from '../sidecar/sidecar.ts'
 import type { Io } from './command.ts'
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent']
@@ -15,23 +16,26 @@ export async function runGate(config: SidecarConfig, io: Io): Promise<number> {
   const stop = new Promise<string>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
   })
-  process.on('SIGHUP', () => log.warn('SIGHUP: this version reads its policy at start only; restart it'))
   // A fault that nobody caught leaves the state unknown: end, so that a supervisor starts anew, rather than go on half working.
   process.on('uncaughtException', (error) => {
     log.error({ err: error }, 'uncaught')
     process.exit(1)
   })
-  for (const warning of config.policy.warnings) log.warn({ file: warning.file, line: warning.line }, warning.message)
 
-  const open = config.allowsClient ? [] : config.http.filter(({ host }) => host !== '::1' && !host.startsWith('127.'))
+  const listened = [...config.http, ...config.socks, ...config.transparent, ...config.gateway]
+  const open = config.allowsClient ? [] : listened.filter(({ host }) => host !== '::1' && !host.startsWith('127.'))
   for (const { host } of open)
     log.warn({ host }, 'whoever reaches this address gets the credentials written into their requests: use loopback')
 
   await using sidecar = await openSidecar(config, log)
+  process.on('SIGHUP', () => void sidecar.reload())
   io.out(
     `${JSON.stringify({
       event: 'ready',
-      http: sidecar.http[0],
+      ...(sidecar.http.length > 0 && { http: sidecar.http[0] }),
+      ...(sidecar.socks.length > 0 && { socks: sidecar.socks[0] }),
+      ...(sidecar.dns.length > 0 && { dns: sidecar.dns[0] }),
+      ...(sidecar.transparent.length > 0 && { transparent: sidecar.transparent.slice(0, 2) }),
       ...(sidecar.gateway.length > 0 && { gateway: sidecar.gateway[0] }),
       ca: sidecar.caFile,
       audit: sidecar.auditFile,
@@ -42,6 +46,14 @@ export async function runGate(config: SidecarConfig, io: Io): Promise<number> {
   log.info({ signal }, 'draining')
   await sidecar.drain()
   return 0
+}
+
+/** Whether a text is the lease of `SALLYPORT_LEASE`; compared by hash, as the time of comparing texts tells how much of them is right. */
+export function leaseOf(io: Io): { checkLease?: CheckLease } {
+  const lease = io.env['SALLYPORT_LEASE']
+  if (!lease) return {}
+  const known = createHash('sha256').update(lease).digest()
+  return { checkLease: (token) => timingSafeEqual(createHash('sha256').update(token).digest(), known) }
 }
 
 /** `HOST:PORT` with a canonical address. Port 0 picks a free one. */

@@ -5,28 +5,36 @@ import { SallyportError } from '../kernel/errors.ts'
 import { isHostname, parseHostname } from '../kernel/hostname.ts'
 import { VERSION } from '../kernel/version.ts'
 import { loadPolicy } from '../policy/policy.ts'
-import { newSessionId } from '../sidecar/sidecar.ts'
+import { newSessionId, parseUpstreamProxy, type Endpoint, type SidecarConfig } from '../sidecar/sidecar.ts'
 import { homeOf, parseFlags, policyDirs, type Command } from './command.ts'
-import { parseEndpoint, runGate } from './gate.ts'
+import { leaseOf, parseEndpoint, runGate } from './gate.ts'
 
 export const proxyCommand: Command = {
   summary: 'run the gate in the foreground, without containers',
   usage: `usage: sallyport proxy --policy PATH [...]
 
 Runs the gate in the foreground: an HTTP proxy that lets through what the policy allows and writes credentials into it.
-When it listens it prints one JSON line to stdout; logs go to stderr. SIGTERM ends it after running requests.
+When it listens it prints one JSON line to stdout; logs go to stderr. SIGHUP and a
+changed policy or secret file make it read both anew; SIGTERM ends it after running requests.
 
   --policy PATH         a policy file; may be given several times, later files add to earlier ones
   --http HOST:PORT      where the proxy listens (default 127.0.0.1:3128; port 0 picks a free one). Whoever reaches it gets the
                         credentials written into their requests: keep it on loopback
-  --gateway HOST:PORT   also serve GET /healthz and GET /ca.crt there
+  --socks HOST:PORT     also listen for SOCKS5 there
+  --transparent HOST:PORT,HOST:PORT
+                        also listen for programs that know no proxy: the first for plain http (80), the second for TLS (443)
+  --dns HOST:PORT       also answer DNS there, UDP and TCP: names that a rule allows get that address, others none
+  --gateway HOST:PORT   also serve GET /healthz, GET /ca.crt and the reverse routes of the policy (/route/NAME/) there
   --ca-dir DIR          where ca.crt and truststore.p12 (Java) go (default: a folder of this run under $SALLYPORT_HOME)
   --ca-persist DIR      keep the certificate authority there, with its key (0600), so that a restart has it again
   --upstream-ca FILE    PEM authorities that upstreams may be certified by, besides the system's; may be given several times
   --resolve HOST=ADDR   use this address for a host; it is judged like any other; may be given several times
+  --upstream-proxy URL  leave by this proxy: http://, https:// or socks5://, USER:PASSWORD@HOST:PORT. Better given by
+                        SALLYPORT_UPSTREAM_PROXY, as a command line can be read by every user of the machine
   --audit FILE          the audit file (default: audit.jsonl in the folder of this run)
 
   Use it:  export https_proxy=http://127.0.0.1:3128 http_proxy=http://127.0.0.1:3128 CURL_CA_BUNDLE=DIR/ca.crt
+  SALLYPORT_LEASE       the session's lease, for policies that require one (network.lease)
   SALLYPORT_LOG_LEVEL   debug, info (default), warn, error, silent
 `,
   async run(argv, io) {
@@ -35,18 +43,22 @@ When it listens it prints one JSON line to stdout; logs go to stderr. SIGTERM en
       {
         policy: { type: 'string', multiple: true, default: [] },
         http: { type: 'string', default: '127.0.0.1:3128' },
+        socks: { type: 'string' },
+        transparent: { type: 'string' },
+        dns: { type: 'string' },
         gateway: { type: 'string' },
         'ca-dir': { type: 'string' },
         'ca-persist': { type: 'string' },
         'upstream-ca': { type: 'string', multiple: true, default: [] },
         resolve: { type: 'string', multiple: true, default: [] },
+        'upstream-proxy': { type: 'string' },
         audit: { type: 'string' },
       },
       { min: 0, max: 0 },
     )
     if (values.policy.length === 0)
       throw new SallyportError('usage', 'no policy is given', { hint: 'add --policy PATH; policies/demo.yaml is an example' })
-    const policy = loadPolicy(values.policy, { policyDirs: policyDirs(io.env) })
+    const upstreamProxy = values['upstream-proxy'] || io.env['SALLYPORT_UPSTREAM_PROXY']
     const session = newSessionId()
     const folder = join(homeOf(io.env), 'sessions', session)
     if (values.audit === undefined) mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -54,9 +66,14 @@ When it listens it prints one JSON line to stdout; logs go to stderr. SIGTERM en
       {
         version: VERSION,
         session,
-        policy,
-        http: [parseEndpoint('--http', values.http)],
-        gateway: values.gateway === undefined ? [] : [parseEndpoint('--gateway', values.gateway)],
+        loadPolicy: () => loadPolicy(values.policy, { policyDirs: policyDirs(io.env) }),
+        http: endpoints('--http', values.http),
+        socks: endpoints('--socks', values.socks),
+        transparent: parseTransparent(values.transparent),
+        dns: endpoints('--dns', values.dns),
+        gateway: endpoints('--gateway', values.gateway),
+        ...(upstreamProxy && { upstreamProxy: parseUpstreamProxy(upstreamProxy) }),
+        ...leaseOf(io),
         caDir: values['ca-dir'] ?? folder,
         ...(values['ca-persist'] !== undefined && { caPersist: values['ca-persist'] }),
         upstreamCa: values['upstream-ca'],
@@ -67,6 +84,24 @@ When it listens it prints one JSON line to stdout; logs go to stderr. SIGTERM en
       io,
     )
   },
+}
+
+function endpoints(flag: string, text: string | undefined): Endpoint[] {
+  return text === undefined ? [] : [parseEndpoint(flag, text)]
+}
+
+function parseTransparent(text: string | undefined): SidecarConfig['transparent'] {
+  if (text === undefined) return []
+  const [plain, secure, ...more] = text.split(',')
+  if (plain === undefined || secure === undefined || more.length > 0) {
+    throw new SallyportError('config_invalid', `--transparent "${text}" is not HOST:PORT,HOST:PORT`, {
+      hint: 'the first is for plain http, the second for TLS: 127.0.0.1:8080,127.0.0.1:8443',
+    })
+  }
+  return [
+    { ...parseEndpoint('--transparent', plain), meant: 80 },
+    { ...parseEndpoint('--transparent', secure), meant: 443 },
+  ]
 }
 
 function parseResolve(entries: readonly string[]): Map<string, string[]> {

@@ -2,19 +2,19 @@ import { BlockList, isIP } from 'node:net'
 import { SallyportError } from '../kernel/errors.ts'
 import { VERSION } from '../kernel/version.ts'
 import { loadPolicy } from '../policy/policy.ts'
-import { newSessionId } from '../sidecar/sidecar.ts'
+import { newSessionId, parseUpstreamProxy } from '../sidecar/sidecar.ts'
 import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
-import { runGate } from './gate.ts'
+import { leaseOf, runGate } from './gate.ts'
 
-const PROXY_PORT = 3128
-const GATEWAY_PORT = 7070
+const PORTS = { proxy: 3128, socks: 1080, http: 80, https: 443, dns: 53, gateway: 7070 } as const
 
 export const sidecarCommand: Command = {
   summary: 'run the gate as the image does, configured by environment',
   usage: `usage: sallyport sidecar
 
-What the image runs: the gate on its address in the jail and on loopback, ports ${PROXY_PORT} (HTTP proxy) and ${GATEWAY_PORT} (gateway), and on no other
-address. Configured by environment:
+What the image runs: the gate on its address in the jail and on loopback, and on no other address. Ports: ${PORTS.proxy} (HTTP proxy),
+${PORTS.socks} (SOCKS5), ${PORTS.http} and ${PORTS.https} (programs that know no proxy), ${PORTS.dns} (DNS), ${PORTS.gateway} (gateway). SIGHUP and a changed policy or secret file make
+it read both anew. Configured by environment:
 
   SALLYPORT_SIDECAR_IP    its address in the jail network (required)
   SALLYPORT_SUBNET        the jail's subnet: clients from elsewhere are refused (required)
@@ -24,6 +24,8 @@ address. Configured by environment:
   SALLYPORT_CA_PERSIST    folder of its own that keeps the certificate authority over restarts
   SALLYPORT_UPSTREAM_CA   PEM file of authorities that upstreams may be certified by
   SALLYPORT_EXTRA_CA      the same, for machines behind an inspecting proxy; may be an empty file
+  SALLYPORT_UPSTREAM_PROXY  leave by this proxy: http://, https:// or socks5://, USER:PASSWORD@HOST:PORT
+  SALLYPORT_LEASE         the session's lease, for policies that require one (network.lease)
   SALLYPORT_SESSION       id of the session in the audit (default: a new one)
   SALLYPORT_WORKSPACE     name of the workspace in the audit
   SALLYPORT_LOG_LEVEL     debug, info (default), warn, error, silent
@@ -32,16 +34,25 @@ address. Configured by environment:
     parseFlags(argv, {}, { min: 0, max: 0 })
     const address = required(io, 'SALLYPORT_SIDECAR_IP')
     if (isIP(address) !== 4) throw new SallyportError('config_invalid', `SALLYPORT_SIDECAR_IP "${address}" is not an IPv4 address`)
-    const policy = loadPolicy(required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean), { policyDirs: policyDirs(io.env) })
+    const policies = required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean)
+    const upstreamProxy = io.env['SALLYPORT_UPSTREAM_PROXY']
     const hosts = [address, '127.0.0.1']
     return runGate(
       {
         version: VERSION,
         session: io.env['SALLYPORT_SESSION'] || newSessionId(),
         ...(io.env['SALLYPORT_WORKSPACE'] && { workspace: io.env['SALLYPORT_WORKSPACE'] }),
-        policy,
-        http: hosts.map((host) => ({ host, port: PROXY_PORT })),
-        gateway: hosts.map((host) => ({ host, port: GATEWAY_PORT })),
+        loadPolicy: () => loadPolicy(policies, { policyDirs: policyDirs(io.env) }),
+        http: hosts.map((host) => ({ host, port: PORTS.proxy })),
+        socks: hosts.map((host) => ({ host, port: PORTS.socks })),
+        transparent: hosts.flatMap((host) => [
+          { host, port: PORTS.http, meant: PORTS.http },
+          { host, port: PORTS.https, meant: PORTS.https },
+        ]),
+        dns: hosts.map((host) => ({ host, port: PORTS.dns })),
+        gateway: hosts.map((host) => ({ host, port: PORTS.gateway })),
+        ...(upstreamProxy && { upstreamProxy: parseUpstreamProxy(upstreamProxy) }),
+        ...leaseOf(io),
         caDir: required(io, 'SALLYPORT_CA_DIR'),
         ...(io.env['SALLYPORT_CA_PERSIST'] && { caPersist: io.env['SALLYPORT_CA_PERSIST'] }),
         upstreamCa: [io.env['SALLYPORT_UPSTREAM_CA'], io.env['SALLYPORT_EXTRA_CA']].flatMap((file) => (file ? [file] : [])),

@@ -51,6 +51,16 @@ export const LIMITS = {
   upstreamQueueMax: 512,
   /** Requests to one host and port that run or wait, over all its pools: at the limit 429 `host_busy`, so that others are served. */
   requestsPerHostMax: 1_000,
+  /** Streams of one HTTP/2 session with an upstream, or fewer where it says so: more open a session of their own. */
+  upstreamStreamsMax: 128,
+  /** What an HTTP/2 upstream may send on one stream before the agent has read it: so much is held for a slow agent. */
+  upstreamWindowBytes: 512 * 1024,
+  /** The same for all streams of a session together, while it is on its way here. */
+  upstreamSessionWindowBytes: 16 * 1024 * 1024,
+  /** What nghttp2 may hold for one session (heads, tables, what waits to be sent), in megabytes. */
+  upstreamSessionMegabytesMax: 64,
+  /** A request that an upstream says it did not process is sent again so many times, if nothing of its body was sent. */
+  upstreamRetriesMax: 3,
   /** Kept-alive upstream sockets close after this time without a request. */
   upstreamKeepAliveMs: 30_000,
   /** Pools kept; the least recently used idle one is closed first. When all are busy: 503 `overloaded`. */

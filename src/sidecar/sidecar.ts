@@ -1,33 +1,47 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, readFile } from 'node:fs/promises'
-import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { openAudit } from '../audit/audit.ts'
-import { openSecrets } from '../credential/credential.ts'
-import { codeOf, SallyportError } from '../kernel/errors.ts'
-import { formatAuthority } from '../kernel/hostname.ts'
+import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import { system as realSystem, type System } from '../kernel/system.ts'
 import { createAuthority, openAuthority, publishAuthority } from '../pki/pki.ts'
 import type { Policy } from '../policy/policy.ts'
-import { createAddresses } from './upstream/addresses.ts'
-import { createContexts } from './inbound/contexts.ts'
+import { createAsking, type AskOperator } from './egress/asking.ts'
+import { createExchanges } from './egress/exchange.ts'
 import { createHandle } from './egress/handle.ts'
-import { createHttpFront } from './inbound/http-front.ts'
+import { createLease, type CheckLease } from './egress/lease.ts'
+import { createLive } from './egress/live.ts'
+import { openEnforcement } from './enforcement.ts'
+import { createContexts } from './inbound/contexts.ts'
+import { createFront, type Front } from './inbound/front.ts'
+import { createListeners, type Endpoint, type Listeners } from './listeners.ts'
+import { openResolver } from './resolver/resolver.ts'
+import { loadTrust } from './trust.ts'
+import { createAddresses } from './upstream/addresses.ts'
 import { createResolve } from './upstream/resolve.ts'
+import type { UpstreamProxy } from './upstream/proxy.ts'
 import { createUpstreams } from './upstream/upstreams.ts'
+import { watchFiles } from './watch.ts'
 
-export type Endpoint = { readonly host: string; readonly port: number }
+export type { AskOperator, Answer, Question } from './egress/asking.ts'
+export type { CheckLease } from './egress/lease.ts'
+export { parseUpstreamProxy, type UpstreamProxy } from './upstream/proxy.ts'
+export type { Endpoint } from './listeners.ts'
 
 export type SidecarConfig = {
   readonly version: string
   readonly session: string
   readonly workspace?: string
-  readonly policy: Policy
+  /** Reads the policy: at the start, and at each reload. @throws policy_invalid, policy_not_found */
+  readonly loadPolicy: () => Policy
   readonly http: readonly Endpoint[]
+  readonly socks: readonly Endpoint[]
+  /** Where programs that know no proxy arrive, each for the port that they think they talk to. */
+  readonly transparent: readonly (Endpoint & { readonly meant: 80 | 443 })[]
+  /** Each must be an address of one interface: it is what allowed names get for an answer. */
+  readonly dns: readonly Endpoint[]
   readonly gateway: readonly Endpoint[]
   /** Folder for the public part of the CA. */
   readonly caDir: string
@@ -35,32 +49,48 @@ export type SidecarConfig = {
   readonly caPersist?: string
   /** PEM files of further authorities that upstreams may be certified by. */
   readonly upstreamCa: readonly string[]
+  /** The operator's own proxy, by which everything leaves. */
+  readonly upstreamProxy?: UpstreamProxy
   /** Addresses that the operator gives for names. */
   readonly fixedAddresses: ReadonlyMap<string, readonly string[]>
   readonly audit: string
   /** When given, connections from other addresses are closed at once. */
   readonly allowsClient?: (address: string) => boolean
+  /** Whether a text is the session's lease, for policies that require one. */
+  readonly checkLease?: CheckLease
+  /** Brings questions to the operator. Without it rules that ask refuse. */
+  readonly ask?: AskOperator
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-export type Sidecar = AsyncDisposable & {
-  /** Bound addresses, in the order of the configuration. */
+/** Bound addresses, in the order of the configuration. */
+type Ways = {
   readonly http: readonly string[]
+  readonly socks: readonly string[]
+  readonly transparent: readonly string[]
+  readonly dns: readonly string[]
   readonly gateway: readonly string[]
-  readonly caFile: string
-  readonly auditFile: string
-  /** Stops accepting, lets running exchanges end within `LIMITS.drainMs`. */
-  drain(): Promise<void>
 }
+
+export type Sidecar = AsyncDisposable &
+  Ways & {
+    readonly caFile: string
+    readonly auditFile: string
+    /** Reads policy and secrets anew; a fault in them leaves the old ones in force. True when they were replaced. */
+    reload(): Promise<boolean>
+    /** Stops accepting, lets running exchanges end within `LIMITS.drainMs`. */
+    drain(): Promise<void>
+  }
 
 /**
  * Builds the gate's parts in order, and takes them down in reverse. It listens when this resolves.
- * @throws secret_missing, secret_invalid, ca_invalid, ca_file_invalid, audit_open_failed, listen_failed
+ * @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, ca_invalid, ca_file_invalid, audit_open_failed,
+ *   listen_failed, config_invalid
  */
 export async function openSidecar(config: SidecarConfig, log: Log, system: System = realSystem): Promise<Sidecar> {
   await using parts = new AsyncDisposableStack()
-  const { policy } = config
-  const secrets = openSecrets(policy.secrets, config.env, system)
+  const reloading = openEnforcement({ ...config, hasLease: config.checkLease !== undefined, system })
+  const { enforcement } = reloading
   const { trust, publicRoots } = await loadTrust(config.upstreamCa)
   const authority =
     config.caPersist === undefined ? createAuthority(config.session, system) : await openAuthority(config.caPersist, config.session, system)
@@ -74,58 +104,53 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
       log,
     ),
   )
-  await audit.append({ event: 'started', version: config.version, policy: policy.digest })
+  await audit.append({ event: 'started', version: config.version, policy: enforcement().policy.digest })
   parts.defer(() =>
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
   )
+  const exchanges = createExchanges({ audit, log, system })
+  // What runs when its connections end has its end recorded before the audit is closed.
+  parts.defer(() => exchanges.settled())
 
-  const ports = new Set<number>()
-  const addresses = createAddresses(policy, createResolve({ fixed: config.fixedAddresses }, system), () => ports, system)
-  const upstreams = parts.use(createUpstreams(trust))
-  const handle = createHandle({ policy, audit, secrets, addresses, upstreams, log, system })
-  const front = createHttpFront({ policy, audit, addresses, log, system, handle, contexts: createContexts(authority, system) })
+  const listeners = createListeners(config.allowsClient)
+  const resolve = createResolve({ fixed: config.fixedAddresses, isLeftToProxy: config.upstreamProxy !== undefined }, system)
+  const addresses = createAddresses(resolve, () => listeners.ports, system)
+  const upstreams = parts.use(createUpstreams(trust, config.upstreamProxy))
+  const asking = parts.use(createAsking(config.ask, log, system))
+  const live = createLive()
+  const lease = createLease(config.checkLease)
+  const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
+  const handle = createHandle(shared)
+  const contexts = createContexts(authority, system)
+  const front = createFront({ ...shared, handle, contexts, isResolver: config.dns.length > 0 })
 
-  const servers: Server[] = []
-  const listen = async (server: Server, endpoint: Endpoint): Promise<string> => {
-    parts.defer(async () => {
-      const closed = closeServer(server)
-      server.closeAllConnections()
-      front.destroy() // tunnels are no longer the server's own, and it waits for them
-      await closed
-    })
-    servers.push(server)
-    const { allowsClient } = config
-    if (allowsClient) server.prependListener('connection', (socket) => void (allowsClient(socket.remoteAddress ?? '') || socket.destroy()))
-    const address = await bind(server, endpoint)
-    ports.add(address.port)
-    return formatAuthority(address.address, address.port)
-  }
-  const http = await inOrder(config.http, (endpoint) => listen(front.createListener(), endpoint))
-  const gateway = await inOrder(config.gateway, async (endpoint) => {
-    // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
-    const { createGateway } = await import('./gateway/gateway.ts')
-    const server = createGateway(authority.certificatePem)
-    await server.ready()
-    server.server.maxConnections = LIMITS.gatewayConnectionsMax
-    return listen(server.server, endpoint)
+  parts.defer(async () => {
+    const closed = listeners.close()
+    front.destroy()
+    listeners.closeConnections()
+    await closed
   })
+  const ways = await openWays(config, parts, listeners, front, { certificatePem: authority.certificatePem, enforcement, log, system })
+
+  const reload = serially(() => reloading.reload(live, upstreams.retire, audit, log))
+  parts.use(watchFiles(reloading.files, () => void reload()))
 
   const running = parts.move()
   return {
-    http,
-    gateway,
+    ...ways,
     caFile: join(config.caDir, 'ca.crt'),
     auditFile: config.audit,
+    reload,
     async drain() {
-      const closed = servers.map((server) => closeServer(server))
+      const closed = listeners.close()
       const deadline = system.elapsed() + LIMITS.drainMs
       while (front.connections > 0 && system.elapsed() < deadline) {
         front.drain()
-        await new Promise((resolve) => setTimeout(resolve, 50))
+        await new Promise((done) => setTimeout(done, 50))
       }
       front.destroy()
-      for (const server of servers) server.closeAllConnections()
-      await Promise.all(closed)
+      listeners.closeConnections()
+      await closed
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
@@ -135,55 +160,41 @@ export function newSessionId(): string {
   return randomUUID()
 }
 
-/**
- * The roots that upstreams are verified against: the system's, else Node's own, plus the operator's files.
- * @throws ca_file_invalid
- */
-async function loadTrust(files: readonly string[]): Promise<{ trust: SecureContext; publicRoots: string[] }> {
-  const system = getCACertificates('system')
-  const publicRoots = system.length > 0 ? system : getCACertificates('bundled')
-  const extra: string[] = []
-  for (const file of files) {
-    const pem = await readFile(file, 'utf8').catch((cause: unknown) => {
-      throw new SallyportError('ca_file_invalid', `${file} cannot be read (${codeOf(cause)})`, { hint: 'give a readable PEM file', cause })
-    })
-    const certificates = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
-    if (certificates.length === 0 && pem.trim() !== '') {
-      throw new SallyportError('ca_file_invalid', `${file} holds no certificate`, { hint: 'give a file of PEM certificates' })
-    }
-    extra.push(...certificates)
+/** Opens every way in, the resolver and the gateway last: where they answer, the rest listens. */
+async function openWays(
+  config: SidecarConfig,
+  parts: AsyncDisposableStack,
+  listeners: Listeners,
+  front: Front,
+  own: { certificatePem: string; enforcement: () => { policy: Policy }; log: Log; system: System },
+): Promise<Ways> {
+  const http = await inOrder(config.http, (endpoint) => listeners.open(front.createProxy(), endpoint))
+  const socks = await inOrder(config.socks, (endpoint) => listeners.open(front.createSocks(), endpoint))
+  const transparent = await inOrder(config.transparent, (endpoint) => listeners.open(front.createTransparent(endpoint.meant), endpoint))
+  let dns: readonly string[] = []
+  if (config.dns.length > 0) {
+    const { allowsClient } = config
+    const knowsName = (host: Parameters<Policy['knowsName']>[0]): boolean => own.enforcement().policy.knowsName(host)
+    const resolver = parts.use(await openResolver(config.dns, { ...own, knowsName, ...(allowsClient && { allowsClient }) }))
+    dns = resolver.addresses
   }
-  try {
-    return { trust: createSecureContext({ ca: [...publicRoots, ...extra], minVersion: 'TLSv1.2' }), publicRoots }
-  } catch (cause) {
-    throw new SallyportError('ca_file_invalid', `a certificate in ${files.join(', ')} cannot be read`, { cause })
-  }
+  const gateway = await inOrder(config.gateway, async (endpoint) => {
+    // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
+    const { createGateway } = await import('./gateway/gateway.ts')
+    const server = await createGateway(own.certificatePem, front)
+    return listeners.open(server, endpoint)
+  })
+  return { http, socks, transparent, dns, gateway }
 }
 
-async function bind(server: Server, endpoint: Endpoint): Promise<AddressInfo> {
-  const where = formatAuthority(endpoint.host, endpoint.port)
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) =>
-      reject(
-        new SallyportError('listen_failed', `cannot listen on ${where} (${codeOf(cause)})`, {
-          hint: 'choose a free port of an address that this machine has',
-          cause,
-        }),
-      ),
-    )
-    server.listen({ host: endpoint.host, port: endpoint.port, backlog: 4096 }, resolve)
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new SallyportError('listen_failed', `cannot listen on ${where}`)
-  return address
-}
-
-/** Stops listening. Resolves when the last connection is gone. */
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve())
-    server.closeIdleConnections()
-  })
+/** One run at a time: who comes meanwhile gets the next. */
+function serially<T>(run: () => Promise<T>): () => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve()
+  return () => {
+    const next = last.then(run)
+    last = next.catch(() => {})
+    return next
+  }
 }
 
 async function inOrder<T, R>(items: readonly T[], each: (item: T) => Promise<R>): Promise<R[]> {

@@ -62,6 +62,7 @@ const field = fc.oneof(
 )
 const tunnel: fc.Arbitrary<Tunnel | undefined> = fc.option(
   fc.record({
+    lane: fc.constant('connect' as const),
     scheme: fc.constantFrom('http' as const, 'https' as const),
     host: fc.constantFrom(hostname('api.example.com'), hostname('127.0.0.1'), hostname('[::1]')),
     port: fc.constantFrom(80, 443, 8080),
@@ -91,7 +92,7 @@ const near: fc.Arbitrary<Case> = fc
     scheme: fc.constantFrom('http', 'HTTPS'),
   })
   .map(({ end, name, suffix, scheme, more, ...rest }) => {
-    const named = end ? formatAuthority(end.host, end.port, DEFAULT_PORT[end.scheme]) : `${name}${suffix}`
+    const named = end ? formatAuthority(end.host ?? '', end.port, DEFAULT_PORT[end.scheme]) : `${name}${suffix}`
     return {
       request: {
         method: rest.method,

@@ -33,7 +33,17 @@ export function recordingLog() {
 }
 
 export function decided(request: string, more: Partial<Extract<AuditEvent, { event: 'decided' }>> = {}): AuditEvent {
-  return { event: 'decided', request, lane: 'connect', host: 'api.example.com', port: 443, decision: 'allow', rule: 'api', ...more }
+  return {
+    event: 'decided',
+    request,
+    lane: 'connect',
+    plane: 'agent',
+    host: 'api.example.com',
+    port: 443,
+    decision: 'allow',
+    rule: 'api',
+    ...more,
+  }
 }
 
 export function finished(request: string): AuditEvent {

@@ -11,7 +11,11 @@ import { createAuthority } from '../../src/pki/pki.ts'
 import { createAddresses } from '../../src/sidecar/upstream/addresses.ts'
 import { createContexts } from '../../src/sidecar/inbound/contexts.ts'
 import { createHandle } from '../../src/sidecar/egress/handle.ts'
-import { createHttpFront } from '../../src/sidecar/inbound/http-front.ts'
+import { createFront } from '../../src/sidecar/inbound/front.ts'
+import { createAsking } from '../../src/sidecar/egress/asking.ts'
+import { createExchanges } from '../../src/sidecar/egress/exchange.ts'
+import { createLease } from '../../src/sidecar/egress/lease.ts'
+import { createLive } from '../../src/sidecar/egress/live.ts'
 import { createResolve, type AskDns } from '../../src/sidecar/upstream/resolve.ts'
 import { createUpstreams } from '../../src/sidecar/upstream/upstreams.ts'
 import { policyOf } from './policy.ts'
@@ -49,13 +53,21 @@ export async function openTestEgress(options: {
     return options.answer(host, family)
   }
   const resolve = createResolve({ fixed: new Map(), hostsFile: join(folder, 'no-hosts'), ask }, { now: () => clock.ms })
-  const addresses = createAddresses(policy, resolve, () => new Set(), system)
+  const addresses = createAddresses(resolve, () => new Set(), system)
   const upstreams = parts.use(createUpstreams(createSecureContext({ ca: options.upstreamCa })))
   const secrets = openSecrets(policy.secrets, options.env ?? {}, system)
   const authority = createAuthority('test', system)
-  const handle = createHandle({ policy, audit, secrets, addresses, upstreams, log, system })
-  const front = createHttpFront({ policy, audit, addresses, log, system, handle, contexts: createContexts(authority, system) })
-  const server = front.createListener()
+  const enforced = { policy, secrets, generation: 0 }
+  const exchanges = createExchanges({ audit, log, system })
+  const asking = parts.use(createAsking(undefined, log, system))
+  const shared = { enforcement: () => enforced, exchanges, asking, lease: createLease(), live: createLive(), addresses, upstreams, log }
+  const front = createFront({
+    ...shared,
+    handle: createHandle(shared),
+    contexts: createContexts(authority, system),
+    isResolver: false,
+  })
+  const server = front.createProxy()
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', () => done()))
   parts.defer(() => new Promise<void>((done) => server.close(() => done())))
   parts.defer(() => front.destroy())

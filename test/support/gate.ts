@@ -10,6 +10,16 @@ export type TestGate = AsyncDisposable & {
   readonly sidecar: Sidecar
   readonly folder: string
   readonly port: number
+  /** Ports of the other ways in, where they are open. */
+  readonly ports: {
+    readonly socks: number
+    readonly plain: number
+    readonly secure: number
+    readonly dns: number
+    readonly gateway: number
+  }
+  /** Writes another policy over the one in force and reloads. */
+  setPolicy(text: string): Promise<boolean>
   /** The operational log so far. */
   log(): string
   /** The audit so far. */
@@ -29,6 +39,20 @@ export type TestGateOptions = {
   system?: System
 }
 
+/** Any free port of loopback. */
+export const LOOPBACK = { host: '127.0.0.1', port: 0 } as const
+/** Every way in, for `config`. */
+export const ALL_WAYS = {
+  http: [LOOPBACK],
+  socks: [LOOPBACK],
+  transparent: [
+    { ...LOOPBACK, meant: 80 },
+    { ...LOOPBACK, meant: 443 },
+  ],
+  dns: [LOOPBACK],
+  gateway: [LOOPBACK],
+} as const
+
 /** A gate of its own in this process: real sockets on loopback, its files in a folder of its own. */
 export async function openTestGate(options: TestGateOptions): Promise<TestGate> {
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-test-'))
@@ -39,8 +63,11 @@ export async function openTestGate(options: TestGateOptions): Promise<TestGate> 
   const config: SidecarConfig = {
     version: 'test',
     session: 'test-session',
-    policy: loadPolicy([policyFile], { policyDirs: [folder] }),
-    http: [{ host: '127.0.0.1', port: 0 }],
+    loadPolicy: () => loadPolicy([policyFile], { policyDirs: [folder, join(import.meta.dirname, '../../policies')] }),
+    http: [LOOPBACK],
+    socks: [],
+    transparent: [],
+    dns: [],
     gateway: [],
     caDir: join(folder, 'ca'),
     upstreamCa: options.upstreamCa ?? [],
@@ -54,7 +81,18 @@ export async function openTestGate(options: TestGateOptions): Promise<TestGate> 
   return {
     sidecar,
     folder,
-    port: Number(sidecar.http[0]?.split(':').at(-1)),
+    port: portOf(sidecar.http[0]),
+    ports: {
+      socks: portOf(sidecar.socks[0]),
+      plain: portOf(sidecar.transparent[0]),
+      secure: portOf(sidecar.transparent[1]),
+      dns: portOf(sidecar.dns[0]),
+      gateway: portOf(sidecar.gateway[0]),
+    },
+    async setPolicy(text) {
+      await writeFile(policyFile, text)
+      return sidecar.reload()
+    },
     log: () => lines.join(''),
     auditText,
     audit: async () =>
@@ -68,4 +106,8 @@ export async function openTestGate(options: TestGateOptions): Promise<TestGate> 
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+function portOf(address: string | undefined): number {
+  return Number(address?.split(':').at(-1))
 }

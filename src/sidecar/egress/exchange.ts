@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Audit, Lane } from '../../audit/audit.ts'
 import type { Refusal } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { CredentialBinding, Facts } from '../../policy/policy.ts'
+import type { AllowedRule, CredentialBinding, Facts } from '../../policy/policy.ts'
 import { statusOf } from './refuse.ts'
-
-export type ExchangeParts = { readonly audit: Audit; readonly log: Log; readonly system: Pick<System, 'elapsed'> }
 
 /** What is known of a request by the time it is recorded; `path` may have its query. */
 export type Where = Partial<Facts>
@@ -26,26 +25,59 @@ export type Result = {
  */
 export type Exchange = {
   readonly requestId: string
-  allow(where: Where, rule: string, credential: CredentialBinding | undefined, note: string | undefined): Promise<void>
+  readonly lane: Lane
+  allow(where: Where, rule: AllowedRule, credential: CredentialBinding | undefined, note: string | undefined): Promise<void>
   deny(where: Where, refusal: Refusal): Promise<void>
   finish(where: Where, result: Result): Promise<void>
 }
 
-export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchange {
+export type Exchanges = {
+  /** Runs the story of one exchange. */
+  run(lane: Lane, story: (exchange: Exchange) => Promise<void>): Promise<void>
+  /** Resolves when every story has ended, after `LIMITS.settleMs` at the latest: until then the audit must stay open. */
+  settled(): Promise<void>
+}
+
+type ExchangeParts = { readonly audit: Audit; readonly log: Log; readonly system: Pick<System, 'elapsed'> }
+
+export function createExchanges(parts: ExchangeParts): Exchanges {
+  const running = new Set<Promise<void>>()
+  return {
+    async run(lane, story) {
+      const told = story(openExchange(parts, lane))
+      running.add(told)
+      try {
+        await told
+      } finally {
+        running.delete(told)
+      }
+    },
+    async settled() {
+      let timer: NodeJS.Timeout | undefined
+      const timeout = new Promise((resolve) => (timer = setTimeout(resolve, LIMITS.settleMs)))
+      await Promise.race([Promise.allSettled(running), timeout])
+      clearTimeout(timer)
+    },
+  }
+}
+
+function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchange {
   const requestId = randomUUID()
   const started = system.elapsed()
-  let allowed: { readonly rule: string; readonly credential?: string } | undefined
+  let allowed: { readonly rule: string; readonly plane: string; readonly credential?: string } | undefined
   return {
     requestId,
-    allow(where, rule, credential, note) {
-      allowed = { rule, ...(note === undefined && credential && { credential: credential.id }) }
+    lane,
+    allow(where, { id, plane }, credential, note) {
+      allowed = { rule: id, plane, ...(note === undefined && credential && { credential: credential.id }) }
       return audit.append({
         event: 'decided',
         request: requestId,
         lane,
+        plane,
         ...described(where),
         decision: 'allow',
-        rule,
+        rule: id,
         ...(credential && { credential: credential.id, secret: credential.secret }),
         ...(note !== undefined && { note }),
       })
@@ -56,6 +88,7 @@ export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane):
         event: 'decided',
         request: requestId,
         lane,
+        plane: 'agent',
         ...described(where),
         decision: 'deny',
         code,
@@ -67,6 +100,8 @@ export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane):
       const durationMs = Math.round(system.elapsed() - started)
       const line = {
         requestId,
+        lane,
+        plane: 'agent',
         ...described(where),
         ...allowed,
         status: shownStatus,
@@ -92,15 +127,13 @@ export function openExchange({ audit, log, system }: ExchangeParts, lane: Lane):
   }
 }
 
-function named({ host, port, method }: Where): Where {
-  return { ...(method !== undefined && { method }), ...(host !== undefined && { host }), ...(port !== undefined && { port }) }
-}
-
-function described(where: Where): Where {
+function described({ scheme, method, host, port, path }: Where): Where {
   return {
-    ...(where.scheme !== undefined && { scheme: where.scheme }),
-    ...named(where),
+    ...(scheme !== undefined && { scheme }),
+    ...(method !== undefined && { method }),
+    ...(host !== undefined && { host }),
+    ...(port !== undefined && { port }),
     // Without its query, which often carries keys.
-    ...(where.path !== undefined && { path: where.path.split('?', 1)[0] ?? '' }),
+    ...(path !== undefined && { path: path.split('?', 1)[0] ?? '' }),
   }
 }

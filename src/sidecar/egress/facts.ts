@@ -1,14 +1,31 @@
 import { formatAuthority, isHostname, parseHostname, splitAuthority, type Hostname } from '../../kernel/hostname.ts'
+import type { Lane } from '../../audit/audit.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { Refusal } from '../../kernel/errors.ts'
 import type { Facts } from '../../policy/policy.ts'
 import { foldName, valuesOf, type RawHeaders } from './headers.ts'
 
-/** The end that a tunnel was opened for. Every request inside must name it. */
-export type Tunnel = { readonly scheme: 'http' | 'https'; readonly host: Hostname; readonly port: number }
+/**
+ * The end that a connection leads to; every request on it must name it. Without `host` it is one that knows no proxy, in
+ * plain text: its requests name their own.
+ */
+export type Tunnel = {
+  readonly lane: Lane
+  readonly scheme: 'http' | 'https'
+  readonly host: Hostname | undefined
+  readonly port: number
+}
 
-export type RequestHead = { readonly method: string; readonly url: string; readonly rawHeaders: RawHeaders }
+export type RequestHead = {
+  readonly method: string
+  readonly url: string
+  readonly rawHeaders: RawHeaders
+  /** As an HTTP/2 request says it. */
+  readonly scheme?: string | undefined
+  /** For a request that came as an upgrade: its handshake is whole. */
+  readonly isUpgrade?: boolean
+}
 
 export const DEFAULT_PORT = { http: 80, https: 443 } as const
 
@@ -55,10 +72,11 @@ export function isPresigned(path: string): boolean {
 }
 
 /** What holds for every request, wherever it names its host. */
-function refuseHead(head: RequestHead): Refusal | undefined {
+export function refuseHead(head: RequestHead): Refusal | undefined {
   if (head.rawHeaders.length / 2 > LIMITS.headFieldsMax) {
     return { code: 'head_too_large', message: `more than ${LIMITS.headFieldsMax} header fields` }
   }
+  if (head.method === 'CONNECT') return { code: 'method_refused', message: 'CONNECT inside a tunnel' }
   if (head.method === 'TRACE') return { code: 'method_refused', message: 'TRACE echoes the request, with its credential' }
   if (!TARGET.test(head.url))
     return { code: 'target_invalid', message: 'the request target has a character outside visible ASCII, or a "#"' }
@@ -80,21 +98,47 @@ function refuseHead(head: RequestHead): Refusal | undefined {
   // Servers that fold "_" to "-" would see framing here that nobody else sees.
   const folded = head.rawHeaders.find((name, i) => i % 2 === 0 && FRAMING.has(foldName(name)) && !FRAMING.has(name.toLowerCase()))
   if (folded !== undefined) return { code: 'request_malformed', message: `the header "${shown(folded)}" can be read as another one` }
-  const upgrade = valuesOf(head.rawHeaders, 'upgrade')[0]
-  if (upgrade !== undefined) return { code: 'upgrade_refused', message: `Upgrade: ${shown(upgrade)}` }
-  return undefined
+  return refuseUpgrade(head)
+}
+
+/** RFC 6455 §4.2.1: a WebSocket handshake that every server reads alike. Nothing else is carried; h2c would hide what comes after it. */
+function refuseUpgrade({ method, rawHeaders, isUpgrade }: RequestHead): Refusal | undefined {
+  const upgrades = valuesOf(rawHeaders, 'upgrade')
+  if (upgrades.length === 0) return undefined
+  const isWebSocket = isUpgrade === true && upgrades.length === 1 && upgrades[0]?.toLowerCase() === 'websocket'
+  if (!isWebSocket) return { code: 'upgrade_refused', message: `Upgrade: ${shown(upgrades.join(', '))}` }
+  const single = (name: string): string | undefined => {
+    const values = valuesOf(rawHeaders, name)
+    return values.length === 1 ? values[0] : undefined
+  }
+  const hasBody = ['content-length', 'transfer-encoding'].some((name) => valuesOf(rawHeaders, name).some((value) => value !== '0'))
+  const isWhole =
+    method === 'GET' && !hasBody && single('sec-websocket-version') === '13' && /^[A-Za-z0-9+/]{22}==$/.test(single('sec-websocket-key') ?? '')
+  return isWhole ? undefined : { code: 'request_malformed', message: 'the WebSocket handshake is not one of RFC 6455' }
 }
 
 function readInside(head: RequestHead, tunnel: Tunnel): Facts | Refusal {
-  const host = valuesOf(head.rawHeaders, 'host')[0]
-  if (host === undefined) return { code: 'request_malformed', message: 'no Host header' }
-  if (!namesEnd(host, tunnel)) return misdirected(`Host "${shown(host)}"`, tunnel)
-  if (head.url.startsWith('/')) return { ...tunnel, method: head.method, path: head.url }
+  const named = valuesOf(head.rawHeaders, 'host')[0]
+  if (named === undefined) return { code: 'request_malformed', message: 'no Host header' }
+  const end = endOf(tunnel, named)
+  if ('code' in end) return end
+  if (!namesEnd(named, end)) return misdirected(`Host "${shown(named)}"`, end)
+  if (head.scheme !== undefined && head.scheme !== end.scheme) return misdirected(`the scheme "${shown(head.scheme)}"`, end)
+  if (head.url.startsWith('/')) return { ...end, method: head.method, path: head.url }
   const absolute = ABSOLUTE.exec(head.url)
   if (!absolute) return { code: 'target_invalid', message: `the request target "${shown(head.url)}" is neither a path nor a URL` }
   const [, scheme = '', authority = '', rest = ''] = absolute
-  if (scheme.toLowerCase() !== tunnel.scheme || !namesEnd(authority, tunnel)) return misdirected(`the target "${shown(head.url)}"`, tunnel)
-  return { ...tunnel, method: head.method, path: pathOf(rest) }
+  if (scheme.toLowerCase() !== end.scheme || !namesEnd(authority, end)) return misdirected(`the target "${shown(head.url)}"`, end)
+  return { ...end, method: head.method, path: pathOf(rest) }
+}
+
+type End = { readonly scheme: 'http' | 'https'; readonly host: Hostname; readonly port: number }
+
+/** Where the connection leads, or where the request says on one that knows no proxy. */
+function endOf({ scheme, host, port }: Tunnel, named: string): End | Refusal {
+  if (host !== undefined) return { scheme, host, port }
+  const parsed = parseAuthority(named)
+  return 'code' in parsed ? parsed : { scheme, host: parsed.host, port }
 }
 
 function readAbsolute(head: RequestHead): Facts | Refusal {
@@ -144,10 +188,10 @@ function namesEnd(text: string, end: { host: Hostname; port: number; scheme?: 'h
   return parsed.port === undefined ? end.scheme === undefined || end.port === DEFAULT_PORT[end.scheme] : parsed.port === end.port
 }
 
-function misdirected(what: string, tunnel: Tunnel): Refusal {
+function misdirected(what: string, { host, port }: End): Refusal {
   return {
     code: 'misdirected_request',
-    message: `${what} in a tunnel to ${formatAuthority(tunnel.host, tunnel.port)}`,
+    message: `${what} on a connection to ${formatAuthority(host, port)}`,
     hint: 'open a connection of its own for each host',
   }
 }

@@ -5,6 +5,7 @@ import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Agent } from './agent.ts'
 import { forwardedResponseHeaders, forwardedTrailers, type RawHeaders } from './headers.ts'
+import type { Upstream } from '../upstream/upstream.ts'
 import { relay } from './relay.ts'
 
 /** What went over the wire. `error` says why an exchange did not end as it should. */
@@ -18,7 +19,7 @@ export type Outcome = {
 const VISIBLE = /^[\x20-\x7e]*$/
 const EARLY_HINTS = 103
 
-/** What goes to the upstream. `sensitive` names the fields that HTTP/2 must not keep in its tables. */
+/** What goes to the upstream. `sensitive` names fields with a secret of ours: HTTP/2 must not keep them in its tables. */
 export type ForwardedHead = {
   readonly method: string
   readonly path: string
@@ -31,7 +32,7 @@ export type ForwardedHead = {
  * is ever held whole. When it gives an error and `agent.isAnswered` is false, nothing was answered yet. An aborted signal
  * ends it with the signal's reason.
  */
-export function forward(pool: Dispatcher, head: ForwardedHead, agent: Agent, signal: AbortSignal): Promise<Outcome> {
+export function forward(pool: Upstream, head: ForwardedHead, agent: Agent, signal: AbortSignal): Promise<Outcome> {
   return new Promise((resolve) => {
     const body = agent.body ? new Upload(agent.body) : null
     // The body is answered here, not by the upstream (RFC 9110 §10.1.1): by now it is decided that it may come.

@@ -1,71 +1,103 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
-import { fieldOf, valueFor, type Secrets } from '../../credential/credential.ts'
-import { codeOf, type Refusal } from '../../kernel/errors.ts'
+import type { Lane } from '../../audit/audit.ts'
+import { fieldOf, valueFor } from '../../credential/credential.ts'
+import { codeOf, SallyportError, type Refusal } from '../../kernel/errors.ts'
 import { formatAuthority } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import type { CredentialBinding, Decision, Facts, Policy } from '../../policy/policy.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { AllowedRule, CredentialBinding, Decision, Facts, Route } from '../../policy/policy.ts'
 import type { Addresses } from '../upstream/addresses.ts'
-import { openExchange, type Exchange, type ExchangeParts, type Where } from './exchange.ts'
-import { DEFAULT_PORT, isPresigned, readFacts, type Tunnel } from './facts.ts'
-import { agentGone, forward, upstreamError, type Outcome } from './forward.ts'
-import { forwardedRequestHeaders, withCredential, withoutCredentials } from './headers.ts'
-import { answerRefusal, refusalOf } from './refuse.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
+import type { Agent } from './agent.ts'
+import type { Asking } from './asking.ts'
+import type { Enforced, Enforcement } from './enforced.ts'
+import type { Exchange, Exchanges, Where } from './exchange.ts'
+import { DEFAULT_PORT, isPresigned, readFacts, type RequestHead, type Tunnel } from './facts.ts'
+import { agentGone, forward, upstreamError, type ForwardedHead, type Outcome } from './forward.ts'
+import { forwardedRequestHeaders, withCredential, withoutCredentials } from './headers.ts'
+import type { Lease } from './lease.ts'
+import type { Live } from './live.ts'
+import { answerRefusal, refusalOf } from './refuse.ts'
+import { readRoute } from './route.ts'
 
-export type HandleParts = ExchangeParts & {
-  readonly policy: Policy
-  readonly secrets: Secrets
+export type HandleParts = {
+  readonly enforcement: Enforcement
+  readonly exchanges: Exchanges
+  readonly asking: Asking
+  readonly lease: Lease
+  readonly live: Live
   readonly addresses: Addresses
   readonly upstreams: Upstreams
+  readonly log: Log
 }
+
+/** Where a request came in: on a connection that leads somewhere, at the proxy, or at the gateway's routes. */
+export type CameBy = Tunnel | 'proxy' | 'gateway'
 
 /** Answers one request: from the agent's bytes to the upstream's answer, or to the reason why not. Never rejects. */
-export type Handle = (request: IncomingMessage, response: ServerResponse, tunnel: Tunnel | undefined) => Promise<void>
+export type Handle = (agent: Agent, by: CameBy) => Promise<void>
 
-/** The story of a request: facts → decision → audit → addresses → credential → forward → audit. */
+/** The story of a request: facts → decision → ask → audit → addresses → credential → forward → audit. */
 export function createHandle(parts: HandleParts): Handle {
   let running = 0
-  return async (request, response, tunnel) => {
-    // RFC 9112 §9.6: what comes behind a last answer is not processed.
-    if (hasLastAnswer(request)) return
-    const exchange = openExchange(parts, tunnel ? 'connect' : 'http')
-    running += 1
-    try {
-      if (running > LIMITS.requestsMax)
-        return await refuse(exchange, response, tunnel ?? {}, { code: 'overloaded', message: 'too many requests at once' })
-      const facts = readFacts({ method: request.method ?? '', url: request.url ?? '', rawHeaders: request.rawHeaders }, tunnel)
-      if ('code' in facts) return await refuse(exchange, response, tunnel ?? {}, facts)
-      const decision = decide(parts.policy, facts)
-      if (decision.action === 'deny') return await refuse(exchange, response, facts, decision.refusal)
-      // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
-      await exchange.allow(facts, decision.rule.id, writtenBy(decision), decision.withheld)
-      await pass(parts, exchange, request, response, facts, decision)
-    } catch (error) {
-      const refusal = refusalOf(error)
-      parts.log.error(
-        { requestId: exchange.requestId, code: refusal.code, err: refusal.code === 'internal' ? error : undefined },
-        'egress refused',
-      )
-      give(response, refusal, exchange, {})
-    } finally {
-      running -= 1
-    }
-  }
+  return (agent, by) =>
+    parts.exchanges.run(laneOf(by), async (exchange) => {
+      running += 1
+      try {
+        if (running > LIMITS.requestsMax) {
+          return await refuse(exchange, agent, knownOf(by), { code: 'overloaded', message: 'too many requests at once' })
+        }
+        const enforced = parts.enforcement()
+        const request = readRequest(parts, enforced, agent.head, by)
+        if ('code' in request) return await refuse(exchange, agent, knownOf(by), request)
+        const { facts } = request
+        const decision = decide(enforced, request)
+        if (decision.action === 'deny') return await refuse(exchange, agent, facts, decision.refusal)
+        if (decision.action === 'ask') {
+          const refusal = await parts.asking.consult({ requestId: exchange.requestId, lane: exchange.lane, rule: decision.rule.id, facts })
+          if (refusal) return await refuse(exchange, agent, facts, refusal)
+        }
+        // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
+        await exchange.allow(facts, decision.rule, writtenBy(decision), decision.withheld)
+        await pass(parts, enforced, exchange, agent, request, decision)
+      } catch (error) {
+        const refusal = refusalOf(error)
+        parts.log.error(
+          { requestId: exchange.requestId, code: refusal.code, err: refusal.code === 'internal' ? error : undefined },
+          'egress refused',
+        )
+        give(agent, refusal, exchange, {})
+      } finally {
+        running -= 1
+      }
+    })
 }
 
-/** Connections that have got an answer which ends them. */
-const lastAnswered = new WeakSet<Socket>()
+function laneOf(by: CameBy): Lane {
+  return by === 'proxy' ? 'http' : by === 'gateway' ? 'route' : by.lane
+}
 
-function hasLastAnswer(request: IncomingMessage): boolean {
-  return lastAnswered.has(request.socket)
+/** What is known of a request that cannot be read. */
+function knownOf(by: CameBy): Where {
+  if (typeof by === 'string') return {}
+  const { scheme, host, port } = by
+  return { scheme, port, ...(host !== undefined && { host }) }
+}
+
+type Request = { readonly facts: Facts; readonly route: Route | undefined }
+
+function readRequest(parts: HandleParts, { policy }: Enforced, head: RequestHead, by: CameBy): Request | Refusal {
+  const unproven = parts.lease.refusalOf(policy, by, head)
+  if (unproven) return unproven
+  if (by === 'gateway') return readRoute(head, policy.routes)
+  const facts = readFacts(head, by === 'proxy' ? undefined : by)
+  return 'code' in facts ? facts : { facts, route: undefined }
 }
 
 type Target = { readonly scheme: 'http' | 'https'; readonly port: number }
 type Denied = Extract<Decision, { action: 'deny' }>
-type Allowed = {
-  readonly action: 'allow'
-  readonly rule: Extract<Decision, { action: 'allow' }>['rule']
+type Passing = {
+  readonly action: 'allow' | 'ask'
+  readonly rule: AllowedRule
   /** How it leaves: by another scheme and port than it came where the rule upgrades it. */
   readonly target: Target
   /** The credential of this request. The place where it is written is never the agent's. */
@@ -75,18 +107,18 @@ type Allowed = {
 }
 
 /** The policy's decision, with which credential, and over what the request leaves. */
-function decide(policy: Policy, facts: Facts): Allowed | Denied {
-  const decision = policy.decide(facts)
+function decide({ policy }: Enforced, { facts, route }: Request): Passing | Denied {
+  const decision = route ? policy.decideRoute(route, facts) : policy.decide(facts)
   if (decision.action === 'deny') return decision
-  const { rule } = decision
+  const { action, rule } = decision
   const isUpgraded = facts.scheme === 'http' && rule.upgrade
   const target: Target = isUpgraded ? { scheme: 'https', port: facts.port === DEFAULT_PORT.http ? DEFAULT_PORT.https : facts.port } : facts
-  const bound = policy.credentialFor({ ...facts, ...target })
-  return { action: 'allow', rule, target, bound, withheld: bound && reasonToWithhold(facts, rule, target) }
+  const bound = route && route.credential === undefined ? undefined : policy.credentialFor({ ...facts, ...target }, route?.credential)
+  return { action, rule, target, bound, withheld: bound && reasonToWithhold(facts, rule, target) }
 }
 
 /** Why a bound credential is not written, if so. I5: it leaves over verified TLS, or where the rule takes plain text. */
-function reasonToWithhold(facts: Facts, rule: Allowed['rule'], target: Target): string | undefined {
+function reasonToWithhold(facts: Facts, rule: AllowedRule, target: Target): string | undefined {
   if (target.scheme === 'http' && !rule.plaintext) return 'plaintext: no credential added'
   if (isPresigned(facts.path)) return 'presigned: no credential added'
   return undefined
@@ -95,30 +127,39 @@ function reasonToWithhold(facts: Facts, rule: Allowed['rule'], target: Target): 
 /** Sends on a request that the policy allows, and records what came of it. */
 async function pass(
   parts: HandleParts,
+  enforced: Enforced,
   exchange: Exchange,
-  request: IncomingMessage,
-  response: ServerResponse,
-  facts: Facts,
-  allowed: Allowed,
+  agent: Agent,
+  request: Request,
+  passing: Passing,
 ): Promise<void> {
+  const { facts } = request
   let outcome: Outcome = { status: undefined, bytesUp: 0, bytesDown: 0 }
   let refusal: Refusal | undefined
   let address: string | undefined
+  const cut = new AbortController()
+  const forget = parts.live.add({
+    isAllowed: (changed) => stillPasses(changed, request, passing, address),
+    cut: () => cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it')),
+  })
   try {
-    if (hasLastAnswer(request)) throw agentGone()
-    const { rule, target } = allowed
-    const judged = await parts.addresses.judge(facts.host, target.port, rule)
+    if (agent.isGone) throw agentGone()
+    const { rule, target } = passing
+    const judged = await parts.addresses.judge(enforced.policy, facts.host, target.port, rule)
     if ('code' in judged) {
       refusal = judged
     } else {
-      address = judged.addresses[0]
-      const headers = await requestHeaders(parts.secrets, request, facts, allowed)
+      address = judged.addresses?.[0]
+      const head = await forwardedHead(enforced, agent, facts, passing)
+      cut.signal.throwIfAborted()
       const end = { scheme: target.scheme, host: facts.host, port: target.port, addresses: judged.addresses }
-      const pool = parts.upstreams.pool({ ...end, credential: writtenBy(allowed)?.id ?? '' })
-      outcome = await forward(pool, { method: facts.method, path: facts.path, headers }, request, response)
+      const pool = parts.upstreams.pool({ ...end, credential: writtenBy(passing)?.id ?? '', generation: enforced.generation })
+      outcome = await forward(pool, head, agent, cut.signal)
     }
   } catch (error) {
     outcome = { ...outcome, error }
+  } finally {
+    forget()
   }
   if (outcome.error !== undefined) {
     const error = upstreamError(outcome.error, formatAuthority(facts.host, facts.port))
@@ -126,46 +167,59 @@ async function pass(
       parts.log.warn({ requestId: exchange.requestId, host: facts.host, code: error.code, cause: codeOf(error.cause) }, error.message)
     refusal = refusalOf(error)
   }
-  if (refusal) give(response, refusal, exchange, facts)
+  if (refusal) give(agent, refusal, exchange, facts)
   await exchange.finish(facts, { ...outcome, refusal, address })
 }
 
+/** Whether what is under way could begin under the changed policy, with the same credential and to the same address. I18 */
+function stillPasses(changed: Enforced, request: Request, before: Passing, address: string | undefined): boolean {
+  const route = request.route && changed.policy.routes.find(({ name }) => name === request.route?.name)
+  if (request.route && (route === undefined || route.host !== request.route.host || route.basePath !== request.route.basePath)) return false
+  const now = decide(changed, { facts: request.facts, route })
+  // What the operator was asked about and approved goes on for as long as the rule asks.
+  if (now.action === 'deny' || (now.action === 'ask' && before.action === 'allow')) return false
+  const [was, is] = [writtenBy(before), writtenBy(now)]
+  const isSameCredential = was?.id === is?.id && was?.secret === is?.secret && JSON.stringify(was?.place) === JSON.stringify(is?.place)
+  if (!isSameCredential || now.target.scheme !== before.target.scheme) return false
+  return address === undefined || changed.policy.judgeAddresses(request.facts.host, now.rule, [address], []) === undefined
+}
+
 /** The credential that goes out with the request. */
-function writtenBy({ bound, withheld }: Allowed): CredentialBinding | undefined {
+function writtenBy({ bound, withheld }: Passing): CredentialBinding | undefined {
   return withheld === undefined ? bound : undefined
 }
 
-async function requestHeaders(
-  secrets: Secrets,
-  request: IncomingMessage,
+async function forwardedHead(
+  { secrets }: Enforced,
+  agent: Agent,
   facts: Facts,
-  { target, bound, withheld }: Allowed,
-): Promise<string[]> {
-  const headers = forwardedRequestHeaders(request.rawHeaders, formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]))
-  if (!bound) return headers
+  { target, bound, withheld }: Passing,
+): Promise<ForwardedHead> {
+  const { method, path } = facts
+  const headers = forwardedRequestHeaders(agent.head.rawHeaders, formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]))
+  if (!bound) return { method, path, headers, sensitive: [] }
   const field = fieldOf(bound.place)
-  if (withheld !== undefined) return withoutCredentials(headers, field)
-  return withCredential(headers, field, valueFor(bound.place, await secrets.get(bound.secret)))
+  if (withheld !== undefined) return { method, path, headers: withoutCredentials(headers, field), sensitive: [] }
+  const value = valueFor(bound.place, await secrets.get(bound.secret))
+  return { method, path, headers: withCredential(headers, field, value), sensitive: [field.toLowerCase()] }
 }
 
-async function refuse(exchange: Exchange, response: ServerResponse, where: Where, refusal: Refusal): Promise<void> {
+async function refuse(exchange: Exchange, agent: Agent, where: Where, refusal: Refusal): Promise<void> {
   await exchange.deny(where, refusal)
-  give(response, refusal, exchange, where)
+  give(agent, refusal, exchange, where)
   await exchange.finish(where, { refusal, bytesUp: 0, bytesDown: 0 })
 }
 
 /** Gives the agent the reason, or, when an answer is under way already, makes it look as broken as it is. */
-function give(response: ServerResponse, refusal: Refusal, { requestId }: Exchange, { host, port }: Where): void {
-  if (response.writableEnded) return
-  if (response.headersSent) {
-    response.destroy()
+function give(agent: Agent, refusal: Refusal, { requestId }: Exchange, { host, port }: Where): void {
+  if (agent.isAnswered) {
+    agent.abort()
     return
   }
   try {
-    lastAnswered.add(response.req.socket)
-    answerRefusal(response, refusal, { requestId, host, port })
+    answerRefusal(agent, refusal, { requestId, host, port })
   } catch {
     // Whatever made it impossible to answer must not end the process for everybody else.
-    response.destroy()
+    agent.abort()
   }
 }

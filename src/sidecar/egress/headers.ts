@@ -41,6 +41,9 @@ const CREDENTIAL_FIELDS = new Set([
   'x-access-token',
 ])
 
+/** What a trailer must not say, as whoever merges trailers into the head would take it for the head's (RFC 9110 §6.5.1). */
+const NOT_IN_TRAILERS = new Set([...CREDENTIAL_FIELDS, 'content-length', 'host', 'cookie', 'content-type', 'content-encoding', 'content-range'])
+
 /** Every value of a field, in order. `name` is lower case. */
 export function valuesOf(headers: RawHeaders, name: string): string[] {
   const values: string[] = []
@@ -57,6 +60,8 @@ export function forwardedRequestHeaders(headers: RawHeaders, host: string): stri
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? ''
     const lower = name.toLowerCase()
+    // gRPC's servers insist on it, and it is the one value that HTTP/2 has (RFC 9113 §8.2.2).
+    if (lower === 'te' && headers[i + 1]?.trim().toLowerCase() === 'trailers') forwarded.push('te', 'trailers')
     if (lower === 'host' || HOP_BY_HOP.has(lower) || OVERRIDES.has(foldName(name))) continue
     // A client must not be able to strip framing by naming it in Connection.
     if (named?.has(lower) === true && lower !== 'content-length') continue
@@ -84,6 +89,19 @@ export function forwardedResponseHeaders(headers: readonly Buffer[], status: num
     if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower)) continue
     if (named?.has(lower) === true && lower !== 'content-length') continue
     forwarded.push(name, raw[i + 1] ?? '')
+  }
+  return forwarded
+}
+
+/** The trailers that go on, either way. */
+export function forwardedTrailers(trailers: RawHeaders): string[] {
+  const forwarded: string[] = []
+  for (let i = 0; i < trailers.length; i += 2) {
+    const name = trailers[i] ?? ''
+    const lower = name.toLowerCase()
+    if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower) || OVERRIDES.has(foldName(name)) || NOT_IN_TRAILERS.has(foldName(name)))
+      continue
+    forwarded.push(name, trailers[i + 1] ?? '')
   }
   return forwarded
 }

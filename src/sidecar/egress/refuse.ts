@@ -1,11 +1,17 @@
-import { STATUS_CODES, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { ERRORS, SallyportError, type Refusal, type RefusalCode } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
+import type { Agent } from './agent.ts'
 
 /** Who was refused what, as far as it is known. */
-export type RefusedRequest = { readonly requestId: string; readonly host?: string | undefined; readonly port?: number | undefined }
+export type RefusedRequest = {
+  readonly requestId: string
+  readonly host?: string | undefined
+  readonly port?: number | undefined
+  /** Code of the system's error behind it, where there is one. */
+  readonly cause?: string | undefined
+}
 
 /** Proxy-Status error types (RFC 9209 §2.3) where one fits better than `http_request_denied`. */
 const PROXY_STATUS: Partial<Record<RefusalCode, string>> = {
@@ -27,6 +33,9 @@ const PROXY_STATUS: Partial<Record<RefusalCode, string>> = {
   internal: 'proxy_internal_error',
 }
 
+/** In seconds. */
+const RETRY_AFTER: Readonly<Record<number, Record<string, string>>> = { 429: { 'retry-after': '1' }, 503: { 'retry-after': '1' } }
+
 export function statusOf(code: RefusalCode): number {
   return ERRORS[code].status
 }
@@ -39,11 +48,10 @@ export function refusalOf(error: unknown): Refusal {
   return { code: 'internal', message: 'the request could not be handled' }
 }
 
-/** Answers with problem+json (RFC 9457) and Proxy-Status (RFC 9209). The connection ends, as a body may still be on its way. */
-export function answerRefusal(response: ServerResponse, refusal: Refusal, request: RefusedRequest): void {
+/** Answers with problem+json (RFC 9457) and Proxy-Status (RFC 9209). */
+export function answerRefusal(agent: Agent, refusal: Refusal, request: RefusedRequest): void {
   const { status, headers, body } = problem(refusal, request)
-  // With a reason phrase of its own: the response may still hold one of the upstream's that could not be written.
-  response.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' }).end(body)
+  agent.refuse(status, headers, body)
 }
 
 /** The same on a bare socket, which it ends: for CONNECT and for what never became a request. */
@@ -89,7 +97,8 @@ function problem(refusal: Refusal, request: RefusedRequest): { status: number; h
       'content-length': String(Buffer.byteLength(body)),
       'proxy-status': `sallyport; error=${PROXY_STATUS[refusal.code] ?? 'http_request_denied'}; details="${details}"`,
       'cache-control': 'no-store',
-      ...(status === 503 && { 'retry-after': '1' }),
+      ...(RETRY_AFTER[status] ?? (refusal.code === 'approval_pending' && { 'retry-after': '2' })),
+      ...(status === 407 && { 'proxy-authenticate': 'Basic realm="sallyport", charset="UTF-8"' }),
     },
     body,
   }

@@ -1,14 +1,15 @@
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { LIMITS } from '../../kernel/limits.ts'
 
 /** Copies bytes both ways until both sides have ended or one breaks. Each side is read only as fast as the other takes it. */
-export function relay(agent: Socket, upstream: Socket): Promise<{ bytesUp: number; bytesDown: number }> {
+export function relay(agent: Duplex, upstream: Duplex): Promise<{ bytesUp: number; bytesDown: number }> {
   return new Promise((resolve) => {
     const bytes = { bytesUp: 0, bytesDown: 0 }
     let open = 2
-    const onClosed = (other: Socket): void => {
+    const onClosed = (other: Duplex): void => {
       // What was read before the close still goes out; then the other side ends too.
-      if (!other.destroyed) other.end(() => other.destroySoon())
+      if (!other.destroyed) other.end(() => other.destroy())
       open -= 1
       if (open === 0) resolve(bytes)
     }
@@ -18,7 +19,7 @@ export function relay(agent: Socket, upstream: Socket): Promise<{ bytesUp: numbe
       [agent, upstream],
       [upstream, agent],
     ] as const) {
-      socket.setTimeout(LIMITS.tunnelIdleMs, () => socket.destroy())
+      if (socket instanceof Socket) socket.setTimeout(LIMITS.tunnelIdleMs, () => socket.destroy())
       socket.on('error', () => socket.destroy())
       // An agent may go while the upstream is dialled: its 'close' will not come again.
       if (socket.closed) onClosed(other)
@@ -27,7 +28,7 @@ export function relay(agent: Socket, upstream: Socket): Promise<{ bytesUp: numbe
   })
 }
 
-function copy(from: Socket, to: Socket, count: (bytes: number) => void): void {
+function copy(from: Duplex, to: Duplex, count: (bytes: number) => void): void {
   from.on('data', (chunk: Buffer) => {
     count(chunk.length)
     if (to.write(chunk)) return

@@ -1,125 +1,277 @@
-import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { codeOf, type Refusal } from '../../kernel/errors.ts'
-import { formatAuthority, isAddress, type Hostname } from '../../kernel/hostname.ts'
+import type { Lane } from '../../audit/audit.ts'
+import { codeOf, SallyportError, type Refusal } from '../../kernel/errors.ts'
+import { formatAuthority, isAddress, isHostname, parseHostname, type Hostname } from '../../kernel/hostname.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { Log } from '../../kernel/log.ts'
 import { shown } from '../../kernel/shown.ts'
-import type { AllowedRule, Policy } from '../../policy/policy.ts'
+import type { AllowedRule, TunnelDecision } from '../../policy/policy.ts'
 import type { Addresses } from '../upstream/addresses.ts'
-import { dialTcp } from '../upstream/dial.ts'
-import { openExchange, type Exchange, type ExchangeParts, type Where } from './exchange.ts'
-import { readAuthority, type Tunnel } from './facts.ts'
-import { recognise } from '../inbound/recognise.ts'
-import { refusalOf, writeRefusal } from './refuse.ts'
+import type { Upstreams } from '../upstream/upstreams.ts'
+import type { Asking } from './asking.ts'
+import type { Enforced, Enforcement } from './enforced.ts'
+import type { Exchange, Exchanges } from './exchange.ts'
+import type { Tunnel } from './facts.ts'
+import type { Live } from './live.ts'
+import { refusalOf, type RefusedRequest } from './refuse.ts'
 import { relay } from './relay.ts'
 
-export type TunnelParts = ExchangeParts & {
-  readonly policy: Policy
+/** What the first bytes of a connection are. `closed`: the agent went away without sending any. */
+export type Recognised =
+  | { readonly kind: 'tls'; readonly serverName: string | undefined; readonly hasEch: boolean }
+  | { readonly kind: 'http' }
+  | { readonly kind: 'h2c' }
+  | { readonly kind: 'closed' }
+  | { readonly kind: 'unknown'; readonly problem: string }
+
+export type TunnelParts = {
+  readonly enforcement: Enforcement
+  readonly exchanges: Exchanges
+  readonly asking: Asking
+  readonly live: Live
   readonly addresses: Addresses
+  readonly upstreams: Upstreams
+  readonly log: Log
+  /** Looks at the first bytes and puts them back. */
+  readonly recognise: (socket: Socket) => Promise<Recognised>
   /** Takes the socket over as the server of an HTTP connection, in TLS or not. */
   readonly serve: (socket: Socket, tunnel: Tunnel) => void
 }
 
-/** Answers one CONNECT. Never rejects; the socket is closed or handed on when it is done. */
-export type OpenTunnel = (request: IncomingMessage, socket: Socket, head: Buffer) => Promise<void>
+/** A connection that wants to be carried somewhere, and how it is told what becomes of it. */
+export type Arrival = {
+  readonly lane: Lane
+  readonly socket: Socket
+  /** Says that the way is open. */
+  accept(): void
+  /** Says why it is not, as far as its protocol can, and ends the connection. */
+  refuse(refusal: Refusal, request: RefusedRequest): void
+}
 
-/** The end that the agent asked for. */
+/** The end that the agent asked for: recorded as one request, whatever goes through it. */
 type End = { readonly method: 'CONNECT'; readonly host: Hostname; readonly port: number }
 
+export type Tunnels = {
+  /** The story of CONNECT and SOCKS5. Never rejects; the socket is closed or handed on when it is done. */
+  open(arrival: Arrival, host: Hostname, port: number): Promise<void>
+  /** The story of a connection that knows no proxy: its first bytes say where it leads. `port` is the one that it is for. */
+  openTransparent(arrival: Arrival, port: number): Promise<void>
+}
+
 /**
- * The story of a CONNECT: authority → decision → 200 → recognise what comes → serve it as HTTP, or pass TLS through. A tunnel
- * that is served is not audited by itself: nothing leaves by it, each request inside has its own events.
+ * Where it leads → decision → open → recognise what comes → serve it as HTTP, or pass it through. A tunnel that is served is
+ * not audited by itself: nothing leaves by it, each request inside has its own events.
  */
-export function createTunnel(parts: TunnelParts): OpenTunnel {
-  return async (request, socket, head) => {
-    const exchange = openExchange(parts, 'connect')
-    let isAccepted = false
+export function createTunnels(parts: TunnelParts): Tunnels {
+  let count = 0
+
+  function run(arrival: Arrival, story: (passage: Passage) => Promise<void>): Promise<void> {
+    const { lane, socket } = arrival
     socket.on('error', () => socket.destroy())
-    try {
-      const authority = readAuthority(request.url ?? '', request.rawHeaders)
-      if ('code' in authority) return await refuse(exchange, socket, { method: 'CONNECT' }, authority)
-      const end: End = { method: 'CONNECT', ...authority }
-      const decision = parts.policy.decideTunnel(end.host, end.port)
-      if (decision.action === 'deny') return await refuse(exchange, socket, end, decision.refusal)
-      isAccepted = true
-      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n')
-      if (head.length > 0) socket.unshift(head)
-      await carry(parts, exchange, socket, end, decision.rule)
-    } catch (error) {
-      const refusal = refusalOf(error)
-      parts.log.error(
-        { requestId: exchange.requestId, code: refusal.code, err: refusal.code === 'internal' ? error : undefined },
-        'tunnel refused',
-      )
-      if (isAccepted) socket.destroy()
-      else writeRefusal(socket, refusal, exchange)
-    }
-  }
-}
-
-/** The tunnel is open; what the agent sends says what becomes of it. */
-async function carry(parts: TunnelParts, exchange: Exchange, socket: Socket, end: End, rule: AllowedRule): Promise<void> {
-  const { host, port } = end
-  const where = formatAuthority(host, port)
-  const found = await recognise(socket)
-  switch (found.kind) {
-    case 'closed':
-      // An agent that only ended its side would keep the socket, and its place among LIMITS.connectionsMax, for good.
-      socket.destroy()
-      return
-    case 'http':
-      return parts.serve(socket, { scheme: 'http', host, port })
-    case 'unknown':
-      return drop(exchange, socket, end, {
-        code: 'protocol_not_recognised',
-        message: `in the tunnel to ${where} ${found.problem}`,
-        rule: rule.id,
-      })
-    case 'tls': {
-      // I2: an address has no server name to agree with (RFC 6066 §3). A client that names none is held to the tunnel's host.
-      const { serverName } = found
-      const agrees = serverName === undefined ? rule.tls === 'intercept' || isAddress(host) : serverName.toLowerCase() === host
-      if (!agrees) {
-        const said = serverName === undefined ? 'no server name' : `"${shown(serverName)}"`
-        return drop(exchange, socket, end, { code: 'sni_mismatch', message: `TLS names ${said} in a tunnel to ${where}`, rule: rule.id })
+    count += 1
+    socket.once('close', () => (count -= 1))
+    return parts.exchanges.run(lane, async (exchange) => {
+      const passage = new Passage(parts, arrival, exchange, parts.enforcement())
+      try {
+        if (count > LIMITS.tunnelsMax) await passage.refuse(undefined, { code: 'overloaded', message: 'too many tunnels at once' })
+        else await story(passage)
+      } catch (error) {
+        passage.fail(refusalOf(error), error)
       }
-      if (rule.tls === 'intercept') return parts.serve(socket, { scheme: 'https', host, port })
-      return passThrough(parts, exchange, socket, end, rule)
-    }
+    })
+  }
+
+  return {
+    open: (arrival, host, port) =>
+      run(arrival, async (passage) => {
+        const end: End = { method: 'CONNECT', host, port }
+        const rule = await passage.decide(end)
+        if (rule === undefined) return
+        if (rule.carries === 'tcp') return passage.passThrough(end, rule.rule, 'tcp')
+        passage.accept()
+        return passage.carry(end, rule.rule, await parts.recognise(arrival.socket))
+      }),
+    openTransparent: (arrival, port) =>
+      run(arrival, async (passage) => {
+        const found = await parts.recognise(arrival.socket)
+        if (found.kind === 'http') return parts.serve(arrival.socket, { lane: arrival.lane, scheme: 'http', host: undefined, port })
+        if (found.kind === 'closed') return void arrival.socket.destroy()
+        if (found.kind !== 'tls') return passage.refuse(undefined, notRecognised(`port ${port}`, found))
+        const host = hostOf(found)
+        if (typeof host !== 'string') return passage.refuse(undefined, host)
+        const end: End = { method: 'CONNECT', host, port }
+        const rule = await passage.decide(end)
+        if (rule?.carries === 'http') return passage.carry(end, rule.rule, found)
+        if (rule) return passage.refuse(end, notRecognised(formatAuthority(host, port), { kind: 'unknown', problem: 'TLS came where a rule says tcp' }))
+      }),
   }
 }
 
-/** Bytes as they are, between the agent and the judged address. I8: no credential is ever near. */
-async function passThrough(parts: TunnelParts, exchange: Exchange, socket: Socket, end: End, rule: AllowedRule): Promise<void> {
-  await exchange.allow(end, rule.id, undefined, 'passthrough')
-  let bytes = { bytesUp: 0, bytesDown: 0 }
-  let refusal: Refusal | undefined
-  let address: string | undefined
-  try {
-    const judged = await parts.addresses.judge(end.host, end.port, rule)
-    if ('code' in judged) {
-      refusal = judged
-    } else {
-      address = judged.addresses[0]
-      bytes = await relay(socket, await dialTcp({ ...judged, ...end }))
-    }
-  } catch (error) {
-    refusal = refusalOf(error)
-    parts.log.warn({ requestId: exchange.requestId, host: end.host, code: refusal.code, cause: codeOf(error) }, refusal.message)
+type Allowed = Exclude<TunnelDecision, { action: 'deny' }>
+
+/** One connection on its way through the gate. */
+class Passage {
+  readonly #parts: TunnelParts
+  readonly #arrival: Arrival
+  readonly #exchange: Exchange
+  readonly #enforced: Enforced
+  #isAccepted = false
+
+  constructor(parts: TunnelParts, arrival: Arrival, exchange: Exchange, enforced: Enforced) {
+    this.#parts = parts
+    this.#arrival = arrival
+    this.#exchange = exchange
+    this.#enforced = enforced
   }
-  socket.destroy()
-  await exchange.finish(end, { ...bytes, refusal, address })
+
+  accept(): void {
+    this.#isAccepted = true
+    this.#arrival.accept()
+  }
+
+  /** The policy's decision, and the operator's where bytes are to be passed that nobody looks into. Undefined: it was refused. */
+  async decide(end: End): Promise<Allowed | undefined> {
+    const decision = this.#enforced.policy.decideTunnel(end.host, end.port)
+    if (decision.action === 'allow') return decision
+    let refusal: Refusal | undefined
+    if (decision.action === 'deny') ({ refusal } = decision)
+    // Requests inside are asked about one by one; a tunnel itself is never held.
+    else if (decision.carries === 'tcp' || !this.#parts.asking.isPossible) {
+      const { requestId, lane } = this.#exchange
+      refusal = this.#parts.asking.consultAtOnce({ requestId, lane, rule: decision.rule.id, facts: end })
+    }
+    if (refusal) await this.refuse(end, refusal)
+    return refusal || decision.action === 'deny' ? undefined : decision
+  }
+
+  /** What the agent sends says what becomes of an open tunnel. */
+  async carry(end: End, rule: AllowedRule, found: Recognised): Promise<void> {
+    const { host, port } = end
+    const { lane, socket } = this.#arrival
+    const where = formatAuthority(host, port)
+    switch (found.kind) {
+      case 'closed':
+        // An agent that only ended its side would keep the socket, and its place among LIMITS.connectionsMax, for good.
+        socket.destroy()
+        return
+      case 'h2c':
+      case 'unknown':
+        return this.refuse(end, { ...notRecognised(where, found), rule: rule.id })
+      case 'http':
+        return this.#serve({ lane, scheme: 'http', host, port })
+      case 'tls': {
+        // I2: an address has no server name to agree with (RFC 6066 §3). A client that names none is held to the tunnel's host.
+        const { serverName } = found
+        const agrees = serverName === undefined ? rule.tls === 'intercept' || isAddress(host) : serverName.toLowerCase() === host
+        if (!agrees) {
+          const said = serverName === undefined ? 'no server name' : `"${shown(serverName)}"`
+          return this.refuse(end, { code: 'sni_mismatch', message: `TLS names ${said} in a tunnel to ${where}`, rule: rule.id })
+        }
+        if (rule.tls === 'intercept') return this.#serve({ lane, scheme: 'https', host, port })
+        return this.passThrough(end, rule, 'passthrough')
+      }
+    }
+  }
+
+  /** Bytes as they are, between the agent and the judged address. I8: no credential is ever near. */
+  async passThrough(end: End, rule: AllowedRule, note: 'passthrough' | 'tcp'): Promise<void> {
+    const { socket } = this.#arrival
+    await this.#exchange.allow(end, rule, undefined, note)
+    let bytes = { bytesUp: 0, bytesDown: 0 }
+    let refusal: Refusal | undefined
+    let address: string | undefined
+    let cause: string | undefined
+    const cut = new AbortController()
+    const forget = this.#parts.live.add({
+      isAllowed: ({ policy }) => stillPasses(policy.decideTunnel(end.host, end.port), note) && this.#isAddressAllowed(policy, end, address),
+      cut: () => {
+        cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it'))
+        socket.destroy()
+      },
+    })
+    try {
+      const judged = await this.#parts.addresses.judge(this.#enforced.policy, end.host, end.port, rule)
+      if ('code' in judged) {
+        refusal = judged
+      } else {
+        address = judged.addresses?.[0]
+        const upstream = await this.#parts.upstreams.dial({ host: end.host, port: end.port, addresses: judged.addresses })
+        if (!this.#isAccepted) this.accept()
+        bytes = await relay(socket, upstream)
+      }
+      cut.signal.throwIfAborted()
+    } catch (error) {
+      refusal = refusalOf(error)
+      cause = codeOf(error instanceof SallyportError ? error.cause : error)
+      this.#parts.log.warn({ requestId: this.#exchange.requestId, host: end.host, code: refusal.code, cause }, refusal.message)
+    }
+    forget()
+    if (refusal) this.#end(refusal, end, cause)
+    else socket.destroy()
+    await this.#exchange.finish(end, { ...bytes, refusal, address })
+  }
+
+  async refuse(end: End | undefined, refusal: Refusal): Promise<void> {
+    const where = end ?? { method: 'CONNECT' }
+    await this.#exchange.deny(where, refusal)
+    this.#end(refusal, end)
+    await this.#exchange.finish(where, { refusal, bytesUp: 0, bytesDown: 0 })
+  }
+
+  fail(refusal: Refusal, error: unknown): void {
+    const err = refusal.code === 'internal' ? error : undefined
+    this.#parts.log.error({ requestId: this.#exchange.requestId, code: refusal.code, err }, 'tunnel refused')
+    this.#end(refusal, undefined)
+  }
+
+  /** Inside an accepted tunnel there is no way to say why but the log. */
+  #end(refusal: Refusal, end: End | undefined, cause?: string): void {
+    const { socket } = this.#arrival
+    if (this.#isAccepted || socket.destroyed) socket.destroy()
+    else this.#arrival.refuse(refusal, { requestId: this.#exchange.requestId, host: end?.host, port: end?.port, cause })
+  }
+
+  #serve(tunnel: Tunnel & { host: Hostname }): void {
+    const { socket } = this.#arrival
+    const forget = this.#parts.live.add({
+      isAllowed: ({ policy }) => {
+        const decision = policy.decideTunnel(tunnel.host, tunnel.port)
+        return decision.action !== 'deny' && decision.carries === 'http' && decision.rule.tls === 'intercept'
+      },
+      cut: () => socket.destroy(),
+    })
+    socket.once('close', forget)
+    this.#parts.serve(socket, tunnel)
+  }
+
+  #isAddressAllowed(policy: Enforced['policy'], { host, port }: End, address: string | undefined): boolean {
+    const decision = policy.decideTunnel(host, port)
+    return address === undefined || (decision.action !== 'deny' && policy.judgeAddresses(host, decision.rule, [address], []) === undefined)
+  }
 }
 
-/** Refuses with an answer: the CONNECT was not accepted yet. */
-async function refuse(exchange: Exchange, socket: Socket, where: Where, refusal: Refusal): Promise<void> {
-  await exchange.deny(where, refusal)
-  writeRefusal(socket, refusal, { requestId: exchange.requestId, host: where.host, port: where.port })
-  await exchange.finish(where, { refusal, bytesUp: 0, bytesDown: 0 })
+/** Whether bytes that are passed unseen would be passed so by this decision too. */
+function stillPasses(decision: TunnelDecision, note: 'passthrough' | 'tcp'): boolean {
+  if (decision.action === 'deny') return false
+  return note === 'tcp' ? decision.carries === 'tcp' : decision.carries === 'http' && decision.rule.tls === 'passthrough'
 }
 
-/** Refuses by closing: inside an accepted tunnel there is no way to say why but the log. */
-async function drop(exchange: Exchange, socket: Socket, end: End, refusal: Refusal): Promise<void> {
-  socket.destroy()
-  await exchange.deny(end, refusal)
-  await exchange.finish(end, { refusal, bytesUp: 0, bytesDown: 0 })
+function notRecognised(where: string, found: { readonly kind: 'h2c' } | { readonly kind: 'unknown'; readonly problem: string }): Refusal {
+  const problem = found.kind === 'h2c' ? 'HTTP/2 came without TLS, which is not carried' : found.problem
+  return { code: 'protocol_not_recognised', message: `on the connection to ${where} ${problem}` }
+}
+
+/** The host that a ClientHello names, or why there is none. */
+function hostOf({ serverName, hasEch }: Extract<Recognised, { kind: 'tls' }>): Hostname | Refusal {
+  if (serverName === undefined) {
+    return {
+      code: 'server_name_missing',
+      message: hasEch ? 'TLS names its host in encrypted form only (ECH)' : 'TLS names no host (SNI)',
+      hint: 'use the proxy, or a client that sends the server name',
+    }
+  }
+  const host = parseHostname(serverName)
+  if (isHostname(host) && !isAddress(host)) return host
+  const problem = isHostname(host) ? 'it is an address' : host.problem
+  return { code: 'host_invalid', message: `the server name "${shown(serverName)}" is refused: ${problem}` }
 }

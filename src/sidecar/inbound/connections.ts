@@ -12,9 +12,11 @@ export type Connections = {
   setTunnel(socket: Socket, tunnel: Tunnel): void
   /** True while an answer is due on it. */
   isBusy(socket: Socket): boolean
-  /** A request came in. False when the connection has too many, or has got its last answer. */
+  /** A request came in. False when the connection has too many. */
   begin(socket: Socket): boolean
   end(socket: Socket): void
+  /** True when it has got its last answer. */
+  isRefused(socket: Socket): boolean
   /** The connection gets its last answer: what it still sends is nobody's. False when it had that before. */
   refuse(socket: Socket): boolean
 }
@@ -41,13 +43,14 @@ export function createConnections(): Connections {
     setTunnel: (socket, tunnel) => void tunnels.set(socket, tunnel),
     isBusy: (socket) => count(socket) > 0,
     begin(socket) {
-      if (refused.has(socket) || count(socket) >= LIMITS.pipelinedMax) return false
+      if (count(socket) >= LIMITS.pipelinedMax) return false
       // Each unanswered request listens for the end of its connection.
       socket.setMaxListeners(LIMITS.pipelinedMax + 16)
       running.set(socket, count(socket) + 1)
       return true
     },
     end: (socket) => void running.set(socket, count(socket) - 1),
+    isRefused: (socket) => refused.has(socket),
     refuse(socket) {
       if (refused.has(socket)) return false
       refused.add(socket)

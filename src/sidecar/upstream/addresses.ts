@@ -6,20 +6,18 @@ import type { AllowedRule, Policy } from '../../policy/policy.ts'
 import type { Resolve } from './resolve.ts'
 
 export type Addresses = {
-  /** The addresses that a request to an allowed host may be sent to, or why it may not. @throws upstream_name_failed */
-  judge(host: Hostname, port: number, rule: AllowedRule): Promise<{ readonly addresses: readonly string[] } | Refusal>
+  /**
+   * The addresses that a request to an allowed host may be sent to, or why it may not. None for a name that is left to the
+   * upstream proxy. @throws upstream_name_failed
+   */
+  judge(policy: Policy, host: Hostname, port: number, rule: AllowedRule): Promise<{ readonly addresses: readonly string[] | undefined } | Refusal>
 }
 
 /**
  * Resolves once and judges every address; what is judged is what gets dialled. I4 `listenerPorts` are our own ports: a
  * request to them would go in circles, or reach the gateway as if it came from us.
  */
-export function createAddresses(
-  policy: Policy,
-  resolve: Resolve,
-  listenerPorts: () => ReadonlySet<number>,
-  system: Pick<System, 'elapsed'>,
-): Addresses {
+export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlySet<number>, system: Pick<System, 'elapsed'>): Addresses {
   let interfaces = readInterfaces()
   let readAt = system.elapsed()
   function ownAddresses(): OwnAddresses {
@@ -30,10 +28,11 @@ export function createAddresses(
     return interfaces
   }
   return {
-    async judge(host, port, rule) {
+    async judge(policy, host, port, rule) {
       const byName = policy.judgeName(host, rule)
       if (byName) return byName
       const addresses = await resolve(host)
+      if (addresses === undefined) return { addresses }
       const { all, own } = ownAddresses()
       const refusal = policy.judgeAddresses(host, rule, addresses, own)
       if (refusal) return refusal

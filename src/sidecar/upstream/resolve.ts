@@ -6,8 +6,8 @@ import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
 
-/** All addresses of an upstream's name, IPv4 first, never empty. @throws upstream_name_failed */
-export type Resolve = (host: Hostname) => Promise<readonly string[]>
+/** All addresses of an upstream's name, IPv4 first, never empty; undefined where the upstream proxy resolves it. @throws upstream_name_failed */
+export type Resolve = (host: Hostname) => Promise<readonly string[] | undefined>
 
 /** One question to the DNS, one record type: addresses with their time to live in seconds. */
 export type AskDns = (host: string, family: 4 | 6) => Promise<readonly { address: string; ttl: number }[]>
@@ -15,9 +15,10 @@ export type AskDns = (host: string, family: 4 | 6) => Promise<readonly { address
 /**
  * Looks names up once per time to live. Names are asked for as they are, without search domains. Only names that the
  * policy allows get here. `fixed` are the operator's own answers (`--resolve`), then comes /etc/hosts, then the DNS.
+ * With `isLeftToProxy` the DNS is not asked: whoever is behind an upstream proxy often has none that knows the outside.
  */
 export function createResolve(
-  options: { fixed: ReadonlyMap<string, readonly string[]>; hostsFile?: string; ask?: AskDns },
+  options: { fixed: ReadonlyMap<string, readonly string[]>; hostsFile?: string; ask?: AskDns; isLeftToProxy?: boolean },
   system: Pick<System, 'now'>,
 ): Resolve {
   const known = new Map([...readHosts(options.hostsFile ?? '/etc/hosts'), ...options.fixed])
@@ -28,6 +29,7 @@ export function createResolve(
     if (isIP(host) !== 0) return Promise.resolve([host])
     const local = known.get(host)
     if (local) return Promise.resolve(local)
+    if (options.isLeftToProxy === true) return Promise.resolve(undefined)
     const cached = cache.get(host)
     if (cached && cached.until > system.now()) return cached.answer
     cache.delete(host)

@@ -6,9 +6,9 @@ import { isPresigned, readAuthority, readFacts, type Tunnel } from '../../../src
 import { hostname } from '../../support/policy.ts'
 
 const API = hostname('api.example.com')
-const TUNNEL: Tunnel = { scheme: 'https', host: API, port: 443 }
-const ODD: Tunnel = { scheme: 'https', host: API, port: 8443 }
-const PLAIN: Tunnel = { scheme: 'http', host: API, port: 80 }
+const TUNNEL: Tunnel = { lane: 'connect', scheme: 'https', host: API, port: 443 }
+const ODD: Tunnel = { lane: 'connect', scheme: 'https', host: API, port: 8443 }
+const PLAIN: Tunnel = { lane: 'connect', scheme: 'http', host: API, port: 80 }
 
 type Head = { method?: string; url: string; fields?: readonly string[]; tunnel?: Tunnel }
 

@@ -3,6 +3,8 @@ import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { validateHeaderValue } from 'node:http'
 import { test } from 'node:test'
+import { createConnections } from '../../../src/sidecar/inbound/connections.ts'
+import { Http1Agent } from '../../../src/sidecar/inbound/http1-agent.ts'
 import fc from 'fast-check'
 import { ERRORS, SallyportError, type ErrorCode, type Refusal, type RefusalCode } from '../../../src/kernel/errors.ts'
 import { answerRefusal, refusalOf, statusOf, writeRefusal } from '../../../src/sidecar/egress/refuse.ts'
@@ -21,6 +23,9 @@ async function written(refusal: Refusal, request: Parameters<typeof writeRefusal
   const body = answer.slice(end + 4)
   return { statusLine, lines, fields, body, problem: JSON.parse(body) as Record<string, unknown> }
 }
+
+/** In seconds; where a limit is reached it is one. */
+const RETRY_AFTER: Partial<Record<RefusalCode, string>> = { approval_pending: '2' }
 
 for (const code of CODES) {
   test(`${code} is answered ${ERRORS[code].to === 'agent' ? statusOf(code) : ''} with problem+json, Proxy-Status and the end of the connection`, async () => {
@@ -44,7 +49,7 @@ for (const code of CODES) {
     assert.equal(fields.get('connection'), 'close')
     assert.equal(fields.get('cache-control'), 'no-store')
     assert.match(fields.get('proxy-status') ?? '', /^sallyport; error=[a-z_]+; details="[^"\\]*"$/)
-    assert.equal(fields.get('retry-after'), statusOf(code) === 503 ? '1' : undefined)
+    assert.equal(fields.get('retry-after'), RETRY_AFTER[code] ?? ([429, 503].includes(statusOf(code)) ? '1' : undefined))
   })
 }
 
@@ -64,7 +69,7 @@ test('no message, hint or rule can add a header, break one or change where the b
     fc.asyncProperty(anyText, anyText, fc.constantFrom(...CODES), async (message, hint, code) => {
       const { statusLine, lines, fields, body, problem } = await written({ code, message, hint, rule: hint }, { requestId: 'q1' })
       assert.equal(statusLine, `HTTP/1.1 ${statusOf(code)} Refused by Sallyport: ${code}`)
-      assert.equal(lines.length, statusOf(code) === 503 ? 6 : 5)
+      assert.equal(lines.length, [407, 429, 503].includes(statusOf(code)) || code in RETRY_AFTER ? 6 : 5)
       for (const line of lines) assert.match(line, /^[a-z-]+: [\x20-\x7e]*$/)
       assert.match(fields.get('proxy-status') ?? '', /^sallyport; error=[a-z_]+; details="[^"\\]{0,123}"$/)
       assert.equal(fields.get('content-length'), String(Buffer.byteLength(body)))
@@ -78,22 +83,17 @@ test('the same holds where Node writes the head', async () => {
   await fc.assert(
     fc.asyncProperty(anyText, async (message) => {
       let head: Record<string, string> = {}
-      const response = {
-        writeHead(_status: number, headers: Record<string, string>) {
-          head = headers
-          return { end: () => {} }
-        },
-      }
-      answerRefusal(response as never, { code: 'denied_by_rule', message, hint: message }, { requestId: 'q1' })
+      const agent = { refuse: (_status: number, headers: Record<string, string>) => void (head = headers) }
+      answerRefusal(agent as never, { code: 'denied_by_rule', message, hint: message }, { requestId: 'q1' })
       for (const [name, value] of Object.entries(head)) validateHeaderValue(name, value)
     }),
   )
 })
 
 test('a client reads the refusal as an HTTP answer', async () => {
-  await using server = await openServer((_request, response) =>
+  await using server = await openServer((request, response) =>
     answerRefusal(
-      response,
+      new Http1Agent(request, response, createConnections()),
       { code: 'host_not_allowed', message: 'h\u00e9llo "x"\r\nX-Evil: 1' },
       { requestId: 'q1', host: 'a.test', port: 80 },
     ),

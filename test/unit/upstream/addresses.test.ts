@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
 import { createAddresses, type Addresses } from '../../../src/sidecar/upstream/addresses.ts'
 import { factsOf, hostname, policyOf } from '../../support/policy.ts'
+import type { Hostname } from '../../../src/kernel/hostname.ts'
 import type { AllowedRule } from '../../../src/policy/policy.ts'
 
 const OWN = Object.values(networkInterfaces())
@@ -12,7 +13,7 @@ const OWN = Object.values(networkInterfaces())
 /** Judges what a DNS made up by the test says, under a rule with these exceptions. */
 function openTestAddresses(
   options: { answer?: readonly string[]; exceptions?: readonly string[]; ports?: readonly number[]; host?: string } = {},
-): { addresses: Addresses; rule: AllowedRule; asked: string[] } {
+): { addresses: { judge(host: Hostname, port: number, rule: AllowedRule): ReturnType<Addresses['judge']> }; rule: AllowedRule; asked: string[] } {
   const host = options.host ?? 'api.example.com'
   const asked: string[] = []
   const policy = policyOf({
@@ -24,7 +25,8 @@ function openTestAddresses(
     asked.push(name)
     return Promise.resolve(options.answer ?? [])
   }
-  const addresses = createAddresses(policy, resolve, () => new Set(options.ports), { elapsed: () => 0 })
+  const { judge } = createAddresses(resolve, () => new Set(options.ports), { elapsed: () => 0 })
+  const addresses = { judge: (name: Hostname, port: number, rule: AllowedRule) => judge(policy, name, port, rule) }
   return { addresses, rule: decision.rule, asked }
 }
 

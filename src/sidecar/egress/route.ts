@@ -1,0 +1,32 @@
+import type { Refusal } from '../../kernel/errors.ts'
+import { nearest } from '../../kernel/nearest.ts'
+import { shown } from '../../kernel/shown.ts'
+import type { Facts, Route } from '../../policy/policy.ts'
+import { refuseHead, type RequestHead } from './facts.ts'
+
+/** Where the gateway's reverse routes are: `/route/NAME/…`. */
+export const ROUTE_PREFIX = '/route/'
+
+const TARGET = /^\/route\/([^/?]*)([^]*)$/
+
+/**
+ * The facts of a request to a reverse route: the route's host, and its base path with what follows the route's name behind
+ * it, as it came. That nothing in it leads out of the base path is the policy's to say, which sees the whole path.
+ */
+export function readRoute(head: RequestHead, routes: readonly Route[]): { facts: Facts; route: Route } | Refusal {
+  const refusal = refuseHead(head)
+  if (refusal) return refusal
+  const [, name = '', rest = ''] = TARGET.exec(head.url) ?? []
+  const route = routes.find((entry) => entry.name === name)
+  if (route === undefined) {
+    const near = nearest(name, new Set(routes.map((entry) => entry.name)))
+    return {
+      code: 'route_unknown',
+      message: `there is no route "${shown(name)}"`,
+      hint: near === undefined ? 'the operator adds routes to the policy' : `did you mean "${near}"?`,
+    }
+  }
+  const { scheme, host, port, basePath } = route
+  const path = `${basePath}${rest}`
+  return { facts: { scheme, host, port, method: head.method, path: path.startsWith('/') ? path : `/${path}` }, route }
+}

@@ -1,0 +1,74 @@
+import type { Audit } from '../audit/audit.ts'
+import { openSecrets } from '../credential/credential.ts'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import type { Log } from '../kernel/log.ts'
+import type { System } from '../kernel/system.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Enforced, Enforcement } from './egress/enforced.ts'
+import type { Live } from './egress/live.ts'
+
+export type EnforcementParts = {
+  /** Reads the policy anew. @throws policy_invalid, policy_not_found */
+  readonly loadPolicy: () => Policy
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** False when this gate was given no lease: then a policy that requires one is refused. */
+  readonly hasLease: boolean
+  readonly system: System
+}
+
+export type Reloading = {
+  readonly enforcement: Enforcement
+  /** Files whose change is a reason to reload. */
+  readonly files: () => readonly string[]
+  /**
+   * Replaces policy and secrets together, or, when anything is wrong with them, neither. Then what runs and is no longer
+   * allowed is ended. True when they were replaced. Never rejects.
+   */
+  reload(live: Live, retire: (generation: number) => void, audit: Audit, log: Log): Promise<boolean>
+}
+
+/** @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, config_invalid */
+export function openEnforcement(parts: EnforcementParts): Reloading {
+  let current = read(parts, 0)
+  return {
+    enforcement: () => current,
+    files: () => [
+      ...current.policy.effective.files,
+      ...current.policy.secrets.flatMap(({ source }) => (source.kind === 'file' ? [source.path] : [])),
+    ],
+    async reload(live, retire, audit, log) {
+      let next: Enforced
+      try {
+        next = read(parts, current.generation + 1)
+      } catch (error) {
+        const code = error instanceof SallyportError ? error.code : codeOf(error)
+        log.error({ code, reason: error instanceof Error ? error.message : String(error) }, 'reload failed: the policy before stays in force')
+        await note(audit, { event: 'reload_failed', code }, log)
+        return false
+      }
+      current = next
+      // I18: in the same turn, so that nothing begins under the one and goes on under the other.
+      const cut = live.review(next)
+      retire(next.generation)
+      for (const { file, line, message } of next.policy.warnings) log.warn({ file, line }, message)
+      log.info({ policy: next.policy.digest, cut }, 'reloaded')
+      await note(audit, { event: 'reloaded', policy: next.policy.digest, cut }, log)
+      return true
+    },
+  }
+}
+
+function read({ loadPolicy, env, hasLease, system }: EnforcementParts, generation: number): Enforced {
+  const policy = loadPolicy()
+  if (policy.isLeaseRequired && !hasLease) {
+    throw new SallyportError('config_invalid', 'the policy requires a lease (network.lease), and none is given', {
+      hint: 'set SALLYPORT_LEASE for this gate and for the agent',
+    })
+  }
+  return { policy, secrets: openSecrets(policy.secrets, env, system), generation }
+}
+
+/** A policy takes force also when the audit cannot say so: what it forbids must end. */
+async function note(audit: Audit, event: Parameters<Audit['append']>[0], log: Log): Promise<void> {
+  await audit.append(event).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the reload could not be audited'))
+}

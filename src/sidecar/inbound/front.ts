@@ -1,0 +1,205 @@
+import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http'
+import { createServer as createTcpServer, type Server, type Socket } from 'node:net'
+import { isHostname, parseHostname } from '../../kernel/hostname.ts'
+import { shown } from '../../kernel/shown.ts'
+import type { Enforcement } from '../egress/enforced.ts'
+import { readAuthority, type Tunnel } from '../egress/facts.ts'
+import type { Handle } from '../egress/handle.ts'
+import type { Lease } from '../egress/lease.ts'
+import { sayFarewell, writeRefusal } from '../egress/refuse.ts'
+import { createTunnels, type Arrival, type TunnelParts, type Tunnels } from '../egress/tunnel.ts'
+import type { Exchange } from '../egress/exchange.ts'
+import type { Refusal } from '../../kernel/errors.ts'
+import { writeAlert } from './alert.ts'
+import { createConnections, type Connections } from './connections.ts'
+import type { Contexts } from './contexts.ts'
+import { createHttp1, type Http1 } from './http1.ts'
+import { createHttp2 } from './http2.ts'
+import { recognise } from './recognise.ts'
+import { secure } from './secure.ts'
+import { negotiate, replyFor } from './socks-handshake.ts'
+import { SOCKS_REPLY, writeReply, type SocksRequest } from './socks-messages.ts'
+
+export type FrontParts = Omit<TunnelParts, 'serve' | 'recognise'> & {
+  readonly enforcement: Enforcement
+  readonly handle: Handle
+  readonly lease: Lease
+  readonly contexts: Contexts
+  /** True where names lead to this gate's own addresses, because it answers the agent's DNS. */
+  readonly isResolver: boolean
+}
+
+/** Every way in. All lead to one story for requests and one for tunnels. */
+export type Front = {
+  createProxy(): HttpServer
+  createSocks(): Server
+  /** For connections that know no proxy; `port` is the one that they are meant for. */
+  createTransparent(port: number): Server
+  /** For the gateway's reverse routes. */
+  onRouteRequest(request: IncomingMessage, response: ServerResponse): void
+  onRouteUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
+  /** Connections that are open now. */
+  readonly connections: number
+  /** Ends idle connections; running exchanges go on. */
+  drain(): void
+  /** Ends all connections. */
+  destroy(): void
+}
+
+/** Ports that programs without a proxy use. */
+const TRANSPARENT_PORTS = new Set([80, 443])
+
+export function createFront(parts: FrontParts): Front {
+  const connections = createConnections()
+  const http1 = createHttp1({ ...parts, connections })
+  const http2 = createHttp2(parts.handle, parts.log)
+  const proxies: HttpServer[] = []
+
+  const inner = http1.createServer()
+  inner.on('connect', (_request: IncomingMessage, socket: Socket) => {
+    http1.refuse(socket, { code: 'method_refused', message: 'CONNECT inside a tunnel' })
+  })
+  // This server is only ever handed sockets. Node sets up its head timeouts when a server starts to listen.
+  inner.emit('listening')
+
+  /** Serves HTTP on a connection that leads somewhere, under TLS with a certificate for its host. */
+  function serve(socket: Socket, tunnel: Tunnel): void {
+    const serveHttp1 = (served: Socket): void => {
+      connections.setTunnel(served, tunnel)
+      inner.emit('connection', served)
+    }
+    if (tunnel.scheme === 'http' || tunnel.host === undefined) return serveHttp1(socket)
+    secure(socket, tunnel.host, parts.contexts, parts.log, (secured) =>
+      secured.alpnProtocol === 'h2' ? http2.serve(secured, tunnel) : serveHttp1(secured),
+    )
+  }
+  const tunnels = createTunnels({ ...parts, recognise, serve })
+
+  return {
+    createProxy() {
+      const server = http1.createServer()
+      proxies.push(server)
+      server.on('connection', (socket: Socket) => {
+        if (!connections.add(socket)) http1.refuse(socket, { code: 'overloaded', message: 'too many connections' })
+      })
+      server.on('connect', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+        // The tunnel's bytes and an answer that is still due would be one stream.
+        if (connections.isBusy(socket)) socket.destroy()
+        else connect(parts, tunnels, http1, request, socket, head)
+      })
+      return server
+    },
+    createSocks() {
+      return createTcpServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+        if (!welcome(connections, socket)) return
+        void serveSocks(parts, tunnels, socket).catch(() => socket.destroy())
+      })
+    },
+    createTransparent(port) {
+      return createTcpServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+        if (welcome(connections, socket)) void tunnels.openTransparent(unannounced('transparent', socket, port), port)
+      })
+    },
+    onRouteRequest: (request, response) => http1.onRequest(request, response, 'gateway'),
+    onRouteUpgrade: (request, socket, head) => http1.onUpgrade(request, socket, head, 'gateway'),
+    get connections() {
+      return connections.size
+    },
+    drain() {
+      for (const server of [...proxies, inner]) server.closeIdleConnections()
+      http2.drain()
+    },
+    destroy() {
+      connections.destroyAll()
+      inner.close()
+    },
+  }
+}
+
+/** False for a connection too many: its protocol has no words for that before it has said any itself. */
+function welcome(connections: Connections, socket: Socket): boolean {
+  socket.on('error', () => socket.destroy())
+  if (connections.add(socket)) return true
+  socket.destroy()
+  return false
+}
+
+/** CONNECT (RFC 9110 §9.3.6). */
+function connect(parts: FrontParts, tunnels: Tunnels, http1: Http1, request: IncomingMessage, socket: Socket, head: Buffer): void {
+  const { rawHeaders, url = '', method = '' } = request
+  const end = parts.lease.refusalOf(parts.enforcement().policy, 'proxy', { method, url, rawHeaders }) ?? readAuthority(url, rawHeaders)
+  if ('code' in end) return http1.refuse(socket, end)
+  const arrival: Arrival = {
+    lane: 'connect',
+    socket,
+    accept() {
+      socket.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+      if (head.length > 0) socket.unshift(head)
+    },
+    refuse: (refusal, to) => writeRefusal(socket, refusal, to),
+  }
+  void tunnels.open(arrival, end.host, end.port)
+}
+
+/** SOCKS5 (RFC 1928). */
+async function serveSocks(parts: FrontParts, tunnels: Tunnels, socket: Socket): Promise<void> {
+  const reply = (code: number): void => {
+    socket.end(writeReply(code))
+    sayFarewell(socket)
+  }
+  const found = await negotiate(socket, { checkLease: parts.lease.checkFor(parts.enforcement().policy) })
+  if (found.kind === 'closed') return void socket.destroy()
+  if (found.kind === 'refused') {
+    await record(parts, found.refusal)
+    if (found.reply === undefined) sayFarewell(socket.end())
+    else reply(found.reply)
+    return
+  }
+  const { address, port } = found.request
+  const host = parseHostname(address.text)
+  if (!isHostname(host)) {
+    await record(parts, { code: 'host_invalid', message: `the host "${shown(address.text)}" is refused: ${host.problem}` })
+    return reply(SOCKS_REPLY.notAllowed)
+  }
+  // A client that asked our DNS names our own address: its first bytes say where it wants to go, as without SOCKS.
+  if (parts.isResolver && isOwnAddress(found.request, socket) && TRANSPARENT_PORTS.has(port)) {
+    socket.write(writeReply(SOCKS_REPLY.succeeded))
+    return tunnels.openTransparent(unannounced('socks', socket, port), port)
+  }
+  const arrival: Arrival = {
+    lane: 'socks',
+    socket,
+    accept: () => void socket.write(writeReply(SOCKS_REPLY.succeeded)),
+    refuse: ({ code }, { cause }) => reply(replyFor(code, cause)),
+  }
+  return tunnels.open(arrival, host, port)
+}
+
+function isOwnAddress({ address }: SocksRequest, socket: Socket): boolean {
+  return address.kind === 'ipv4' && address.text === socket.localAddress
+}
+
+/** A connection without a word before its first bytes. TLS has alerts to say no, HTTP an answer, anything else nothing. */
+function unannounced(lane: Arrival['lane'], socket: Socket, port: number): Arrival {
+  return {
+    lane,
+    socket,
+    accept() {},
+    refuse({ code }) {
+      if (port === 80 || code === 'protocol_not_recognised') socket.destroy()
+      else writeAlert(socket, code === 'server_name_missing' || code === 'host_invalid' ? 'unrecognized_name' : 'access_denied')
+    },
+  }
+}
+
+/** Both audit events of what was refused before it named an end that could be read. */
+function record({ exchanges, log }: FrontParts, refusal: Refusal): Promise<void> {
+  return exchanges.run('socks', async (exchange: Exchange) => {
+    try {
+      await exchange.deny({ method: 'CONNECT' }, refusal)
+      await exchange.finish({ method: 'CONNECT' }, { refusal, bytesUp: 0, bytesDown: 0 })
+    } catch {
+      log.error({ requestId: exchange.requestId, code: 'audit_unavailable' }, 'tunnel refused')
+    }
+  })
+}

@@ -1,0 +1,29 @@
+import { statSync } from 'node:fs'
+import { LIMITS } from '../kernel/limits.ts'
+
+/**
+ * Calls `onChange` when one of the files has changed and then kept still for one look, so that a half-written one is not
+ * read. Looked at by time: notifications miss files behind bind mounts and links that are swapped.
+ */
+export function watchFiles(files: () => readonly string[], onChange: () => void): Disposable {
+  let settled = fingerprint(files())
+  let last = settled
+  const timer = setInterval(() => {
+    const now = fingerprint(files())
+    if (now === last && now !== settled) {
+      onChange()
+      settled = fingerprint(files())
+    }
+    last = now
+  }, LIMITS.reloadPollMs).unref()
+  return { [Symbol.dispose]: () => clearInterval(timer) }
+}
+
+function fingerprint(files: readonly string[]): string {
+  return files
+    .map((file) => {
+      const stats = statSync(file, { throwIfNoEntry: false })
+      return stats ? `${file} ${stats.ino} ${stats.size} ${stats.mtimeMs} ${stats.ctimeMs}` : `${file} gone`
+    })
+    .join('\n')
+}
