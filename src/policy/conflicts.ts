@@ -28,8 +28,10 @@ export function findConflicts(
   const routes = policy.routes.map((route): ParsedRoute => ({ route, upstream: parsed<Upstream>(parseUpstream(route.upstream)) }))
   const covered = findCovered(rules, routes, mode)
   const modes = mayLackRules ? { errors: [], warnings: [] } : lintMode(policy)
-  const errors = [...findDuplicates(rules), ...covered.errors, ...modes.errors, ...findTies(parts)]
+  const duplicates = findDuplicates(rules)
+  const errors = [...duplicates.errors, ...covered.errors, ...modes.errors, ...findTies(parts)]
   const warnings = [
+    ...duplicates.warnings,
     ...covered.warnings,
     ...findOverruled(rules, mode),
     ...modes.warnings,
@@ -51,9 +53,11 @@ export function findConflicts(
   return findings
 }
 
-function findDuplicates(rules: readonly ParsedRule[]): Diagnostic[] {
+/** In one file a mistake. Two files, of which the user may have written neither, can well need the same host. */
+function findDuplicates(rules: readonly ParsedRule[]): Findings {
   const seen = new Map<string, EffectiveRule>()
-  return rules.flatMap(({ rule }) => {
+  const findings: Findings = { errors: [], warnings: [] }
+  for (const { rule } of rules) {
     const { id: _id, from: _from, ...rest } = rule
     const sorted = {
       ...rest,
@@ -64,10 +68,14 @@ function findDuplicates(rules: readonly ParsedRule[]): Diagnostic[] {
     }
     const key = JSON.stringify(sorted)
     const before = seen.get(key)
-    if (before !== undefined) return [{ ...rule.from, message: `rule "${rule.id}" says the same as ${named(before)}: remove one of them` }]
-    seen.set(key, rule)
-    return []
-  })
+    if (before === undefined) {
+      seen.set(key, rule)
+      continue
+    }
+    const to = before.from.file === rule.from.file ? findings.errors : findings.warnings
+    to.push({ ...rule.from, message: `rule "${rule.id}" says the same as ${named(before)}: remove one of them` })
+  }
+  return findings
 }
 
 function findTies(parts: readonly CredentialPart[]): Diagnostic[] {

@@ -8,6 +8,8 @@ import type { Ranked } from './ranking.ts'
 /** All rules for one host pattern. */
 export type HostRules = {
   readonly all: Ranked[]
+  /** Those about tcp connections. */
+  readonly tcp: Ranked[]
   /** Ports where some rule is about HTTP. */
   readonly ports: Set<number>
   /** Ports where some rule looks at paths. */
@@ -40,6 +42,7 @@ export function rulesFor(hosts: HostIndex<HostRules>, host: Hostname, port: numb
 function newHostRules(): HostRules {
   return {
     all: [],
+    tcp: [],
     ports: new Set(),
     pathPorts: new Set(),
     passingPorts: new Set(),
@@ -55,7 +58,10 @@ function addRule(rules: HostRules, ranked: Ranked): void {
   if (action === 'deny') rules.hasDenials = true
   else for (const port of ranked.ports) rules.passingPorts.add(port)
   // Requests are decided by what is said about HTTP.
-  if (protocol === 'tcp') return
+  if (protocol === 'tcp') {
+    rules.tcp.push(ranked)
+    return
+  }
   for (const port of ranked.ports) {
     rules.ports.add(port)
     if (ranked.paths !== undefined) rules.pathPorts.add(port)

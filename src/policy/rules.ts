@@ -94,15 +94,17 @@ function unmatchedRequest(compiled: Compiled, host: Hostname, port: number): Dec
   return 'code' in otherwise ? { action: 'deny', refusal: otherwise } : OPEN
 }
 
+/** What becomes of a request that no rule about HTTP is about. */
 function unmatched({ hosts, mode }: Compiled, host: Hostname, port: number): Otherwise {
-  if (mode === 'open' && OPEN_PORTS.has(port)) return notPublic(host) ?? OPEN_RULE
-  if (mode === 'none') return noneOfHarness(host)
   const ports = new Set<number>()
   let tcp: Ranked | undefined
   hosts.each(host, (rules) => {
     rules.ports.forEach((known) => ports.add(known))
-    tcp ??= rules.all.find(({ rule, ports: own }) => rule.protocol === 'tcp' && rule.action !== 'deny' && own.has(port))
+    tcp ??= rules.tcp.find(({ rule, ports: own }) => rule.action !== 'deny' && own.has(port))
   })
+  // A port that a rule gives to tcp is no port of the web, whatever its number.
+  if (mode === 'open' && OPEN_PORTS.has(port) && tcp === undefined) return notPublic(host) ?? OPEN_RULE
+  if (mode === 'none') return noneOfHarness(host)
   const known = [...ports].toSorted((a, b) => a - b)
   return notAllowed(host, port, known, tcp?.rule.id)
 }

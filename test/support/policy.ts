@@ -24,13 +24,21 @@ export function writeFiles(
   return { dir, at: (name) => join(dir, name), [Symbol.dispose]: () => rmSync(dir, { recursive: true }) }
 }
 
-export type Parts = { readonly rules?: readonly object[]; readonly credentials?: readonly object[]; readonly secrets?: readonly object[] }
+export type Parts = {
+  readonly rules?: readonly object[]
+  readonly credentials?: readonly object[]
+  readonly secrets?: readonly object[]
+  readonly routes?: readonly object[]
+  /** Other keys of `network`. */
+  readonly network?: object
+}
 
 const lines = (items: readonly object[]): string => items.map((item) => JSON.stringify(item)).join(',\n')
 
 /** A policy file as text: JSON is YAML as well. Each rule stands on a line of its own, the first on line 2, and allows unless it says otherwise. */
-export function policyText({ rules = [], credentials = [], secrets = [] }: Parts): string {
-  return `{version: 1, network: {rules: [\n${lines(rules.map((rule) => ({ action: 'allow', ...rule })))}]},\ncredentials: [\n${lines(credentials)}],\nsecrets: [\n${lines(secrets)}]}\n`
+export function policyText({ rules = [], credentials = [], secrets = [], routes = [], network = {} }: Parts): string {
+  const settings = JSON.stringify(network).slice(1, -1)
+  return `{version: 1, network: {${settings === '' ? '' : `${settings}, `}rules: [\n${lines(rules.map((rule) => ({ action: 'allow', ...rule })))}]},\ncredentials: [\n${lines(credentials)}],\nsecrets: [\n${lines(secrets)}],\nroutes: [\n${lines(routes)}]}\n`
 }
 
 export function policyOf(parts: Parts | string): Policy {

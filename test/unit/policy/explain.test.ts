@@ -223,3 +223,65 @@ test('no rule with paths is said to match a path that is refused as not canonica
   )
   assert.match(candidates[0]?.why ?? '', /could be read in two ways/)
 })
+
+test('a tcp rule is a candidate that never matches a request, and an explanation says that a connection passes', () => {
+  const policy = policyOf({ rules: [{ id: 'db', host: 'db.example.com', ports: [5432], protocol: 'tcp' }] })
+  const { decision, candidates, notes } = explainRequest(policy, 'http://db.example.com:5432/', 'GET')
+  assert.equal(decision, 'deny')
+  assert.deepEqual(
+    candidates.map(({ id, matches, why }) => [id, matches, why]),
+    [['db', false, 'it is about tcp connections, not about HTTP requests']],
+  )
+  assert.match(notes.join(), /rule "db" lets through a tcp connection to db\.example\.com:5432, opened with CONNECT or SOCKS/)
+  assert.deepEqual(explainRequest(policy, 'http://db.example.com/', 'GET').notes, [])
+})
+
+test('what is asked about is explained as asked, with its rule and the credential that would be written', () => {
+  const policy = policyOf({
+    rules: [{ id: 'q', host: 'api.example.com', action: 'ask' }],
+    credentials: [{ id: 'c', secret: 'T', inject: { domains: ['api.example.com'], header: 'Authorization', prefix: 'Bearer ' } }],
+    secrets: [{ name: 'T', source: 'env:T' }],
+  })
+  const asked = explainRequest(policy, 'https://api.example.com/', 'GET')
+  assert.deepEqual(
+    [asked.decision, asked.why, asked.rule?.id, asked.rule?.plane, asked.credential?.id],
+    ['ask', 'rule "q" asks the operator first', 'q', 'agent', 'c'],
+  )
+})
+
+test('mode open is explained by where it is written, and mode none by what it leaves without effect', () => {
+  const open = explainRequest(policyOf({ network: { mode: 'open' } }), 'https://a.example.com/', 'GET')
+  assert.deepEqual([open.decision, open.rule?.id], ['allow', 'open'])
+  assert.match(`${open.rule?.at} ${open.why}`, /policy\.yaml:1 network\.mode: open lets public hosts through/)
+  const none = explainRequest(
+    policyOf({ network: { mode: 'none' }, rules: [{ id: 'a', host: 'a.example.com' }] }),
+    'https://a.example.com/',
+    'GET',
+  )
+  assert.deepEqual(
+    [none.decision, none.candidates[0]?.matches, none.candidates[0]?.why],
+    ['deny', false, 'network.mode: none leaves it without effect'],
+  )
+  assert.match(none.why, /network\.mode is none/)
+})
+
+test('policy show prints mode, harness, lease, routes and tcp rules, each with its place', async () => {
+  using files = writeFiles({
+    'policies/harness/mine.yaml': 'version: 1\nnetwork: {rules: [{id: model, host: m.example.com, action: allow}]}\n',
+    'p.yaml': policyText({
+      network: { mode: 'open', harness: 'mine', lease: 'required' },
+      rules: [{ id: 'db', host: 'db.example.com', ports: [5432], protocol: 'tcp' }],
+      routes: [{ name: 'r', upstream: 'https://api.example.com/v1' }],
+    }),
+  })
+  const { out } = await run(['show', files.at('p.yaml')], { SALLYPORT_HOME: files.dir })
+  for (const expected of [
+    /^mode open \(.*p\.yaml:1\)$/m,
+    /^harness mine \(.*p\.yaml:1\)$/m,
+    /^lease required \(.*p\.yaml:1\)$/m,
+    /^ {2}allow {2}db {2}db\.example\.com:5432 {2}tcp {2}\(/m,
+    /^ {2}allow {2}model {2}m\.example\.com:80,443 {2}of the harness {2}\(.*mine\.yaml:2\)$/m,
+    /^ {2}r {2}https:\/\/api\.example\.com\/v1 {2}\(/m,
+  ])
+    assert.match(out, expected)
+})
