@@ -4,13 +4,16 @@ import type { Hostname } from '../../kernel/hostname.ts'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 
-/** Where to connect. The addresses were judged; nothing is resolved again. */
-export type Target = { readonly host: Hostname; readonly port: number; readonly addresses: readonly string[] }
+/** Where to connect. The addresses were judged; nothing is resolved again. Without any the upstream proxy resolves the name. */
+export type Target = { readonly host: Hostname; readonly port: number; readonly addresses: readonly string[] | undefined }
+
+/** Protocols by their ALPN ids (RFC 7301), the preferred one first. */
+export type Alpn = 'h2' | 'http/1.1'
 
 /** Connects to the first address that answers. @throws upstream_unreachable, upstream_timeout */
 export async function dialTcp(target: Target): Promise<Socket> {
   let failure: unknown
-  for (const address of target.addresses) {
+  for (const address of target.addresses ?? []) {
     try {
       // An upstream may end its side first and still read: a tunnel carries that, undici closes such sockets by itself.
       const socket = connectTcp({ host: address, port: target.port, noDelay: true, allowHalfOpen: true })
@@ -30,7 +33,12 @@ export async function dialTcp(target: Target): Promise<Socket> {
  * `trust` holds the roots; one context serves all connections, as loading the roots anew costs milliseconds.
  * @throws upstream_tls_failed, upstream_unreachable, upstream_timeout
  */
-export async function dialTls(target: Target, trust: SecureContext, session: Buffer | undefined): Promise<TLSSocket> {
+export async function dialTls(
+  target: Target,
+  trust: SecureContext,
+  protocols: readonly Alpn[],
+  session: Buffer | undefined,
+): Promise<TLSSocket> {
   const socket = await dialTcp(target)
   const isAddress = isIP(target.host) !== 0
   const secure = connectTls({
@@ -38,7 +46,7 @@ export async function dialTls(target: Target, trust: SecureContext, session: Buf
     secureContext: trust,
     // RFC 6066 §3 forbids addresses as server name; `host` is then what the certificate is checked against.
     ...(isAddress ? { host: target.host } : { servername: target.host }),
-    ALPNProtocols: ['http/1.1'],
+    ALPNProtocols: [...protocols],
     rejectUnauthorized: true,
     ...(session && { session }),
   })

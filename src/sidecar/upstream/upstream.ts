@@ -25,6 +25,18 @@ export type UpstreamHandler = Dispatcher.DispatchHandler
 
 /** What sends requests to one origin. */
 export type Upstream = {
-  /** Faults go to the handler. `controller.rawHeaders` and `rawTrailers` are buffers: name, value, … */
+  /** Faults go to the handler, as coded errors or as undici's. `controller.rawHeaders` and `rawTrailers` are buffers: name, value, … */
   dispatch(request: UpstreamRequest, handler: UpstreamHandler): void
+}
+
+/** Connections to one origin that carry requests of one key. */
+export type Origin = Upstream & {
+  /** Requests that wait for a connection. */
+  readonly pending: number
+  /** Whether a request runs or waits. */
+  readonly isBusy: boolean
+  /** Nothing new; resolves when what runs and waits has ended. */
+  close(): Promise<void>
+  /** Ends everything at once. */
+  destroy(): Promise<void>
 }

@@ -4,8 +4,8 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { dialTcp, type Target } from './dial.ts'
 import { createHostSlots } from './host-slots.ts'
-import { openOrigin, type Origin } from './origin.ts'
-import type { Upstream } from './upstream.ts'
+import { openOrigin } from './origin.ts'
+import type { Origin, Upstream } from './upstream.ts'
 
 /** Which sockets may carry a request. Two requests share one only when all of it is equal. I7 */
 export type UpstreamKey = Target & {
@@ -75,7 +75,7 @@ export function createUpstreams(trust: SecureContext): Upstreams {
     pool(key) {
       slots.check(whereOf(key))
       if (key.generation < oldest) return once(key)
-      const id = `${key.scheme} ${whereOf(key)} ${key.generation} ${key.credential} ${key.addresses.toSorted().join(',')}`
+      const id = `${key.scheme} ${whereOf(key)} ${key.generation} ${key.credential} ${key.addresses?.toSorted().join(',')}`
       let found = held.get(id)
       if (found) {
         held.delete(id) // moves it to the young end
