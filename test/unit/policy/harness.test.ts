@@ -121,6 +121,22 @@ test('of two layers the later one names the harness, and the other is not read',
   assert.equal(policy.effective.harness?.value, 'two')
 })
 
+test('the file of a harness comes first, so that the policy which names it has the last word on the mode; it names no other', () => {
+  using files = writeFiles({
+    'dir/harness/one.yaml': 'version: 1\nnetwork: {mode: open, lease: required}\n',
+    'dir/harness/two.yaml': 'version: 1\nnetwork: {harness: one}\n',
+    'a.yaml': 'version: 1\nnetwork: {harness: one, mode: restricted}\n',
+    'b.yaml': 'version: 1\nnetwork: {harness: two}\n',
+  })
+  const policy = loadPolicy([files.at('a.yaml')], { policyDirs: [files.at('dir')] })
+  assert.deepEqual([policy.effective.mode.value, policy.isLeaseRequired], ['restricted', true])
+  const { errors } = checkPolicy([files.at('b.yaml')], { policyDirs: [files.at('dir')] })
+  assert.deepEqual(
+    errors.map(({ message }) => message),
+    ['the file of a harness names no other: extend it instead'],
+  )
+})
+
 test('a denial or question that covers a rule of the harness holds, and is warned about with both names', () => {
   const rules = (action: string): string => `harness: mine\nrules: [{id: mine, host: "*.example.com", action: ${action}}]`
   assert.equal(planeOf(load(rules('deny')), 'GET https://model.example.com/'), 'denied')
