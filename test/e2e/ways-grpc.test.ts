@@ -151,8 +151,9 @@ for (const [way, open] of Object.entries(WAYS)) {
   })
 
   test(`gRPC by ${way} to an upstream without HTTP/2 ends with a status, not with silence`, async () => {
+    const count = old.requests.length
     using client = open(OLD)
     await assert.rejects(client.unary('Say', client.text('x')), (error: ServiceError) => error.code !== status.DEADLINE_EXCEEDED)
-    assert.ok(old.requests.length <= 1)
+    assert.ok(old.requests.length <= count + 1, 'the call was sent more than once')
   })
 }
