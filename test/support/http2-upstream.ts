@@ -1,4 +1,10 @@
-import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse, type SecureServerOptions } from 'node:http2'
+import {
+  createSecureServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type SecureServerOptions,
+  type ServerHttp2Session,
+} from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { listenAsUpstream, type Place, type Recorded, type Upstream } from './upstream.ts'
@@ -27,6 +33,9 @@ export type Http2UpstreamOptions = {
   readonly place?: Place
 }
 
+/** Flow control that is no bottleneck: Node's own window of a connection is 64 KB. */
+const WINDOW_BYTES = 4 * 1024 * 1024
+
 /** An HTTPS upstream on loopback that speaks HTTP/2, HTTP/1.1 or both, and records what arrives: bodies up to 1 MB. */
 export async function openHttp2Upstream(tls: { cert: string; key: string }, options: Http2UpstreamOptions = {}): Promise<Http2Upstream> {
   const protocols = options.protocols ?? ['h2', 'http/1.1']
@@ -38,9 +47,13 @@ export async function openHttp2Upstream(tls: { cert: string; key: string }, opti
     answer(request, response as ServerResponse)
   }
   const server = protocols.includes('h2')
-    ? createSecureServer({ ...tls, ...options.server, allowHTTP1: protocols.includes('http/1.1') }, onRequest)
+    ? createSecureServer(
+        { ...tls, settings: { initialWindowSize: WINDOW_BYTES }, ...options.server, allowHTTP1: protocols.includes('http/1.1') },
+        onRequest,
+      )
     : createHttpsServer({ ...tls, ALPNProtocols: ['http/1.1'] }, onRequest)
   server.on('sessionError', () => {})
+  server.on('session', (session: ServerHttp2Session) => session.setLocalWindowSize(WINDOW_BYTES))
   return listenAsUpstream(server, requests, options.place)
 }
 
