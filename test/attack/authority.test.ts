@@ -66,8 +66,8 @@ for (const { why, request, code } of [
   { why: 'Host of another port', request: `GET / HTTP/1.1\r\nHost: ${API}:9\r\n`, code: 'misdirected_request' },
   {
     why: 'WebSocket upgrade with an absolute target elsewhere',
-    request: `GET https://${OTHER}/ HTTP/1.1\r\nHost: ${API}:PORT\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n`,
-    code: 'upgrade_refused',
+    request: `GET https://${OTHER}/ HTTP/1.1\r\nHost: ${API}:PORT\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`,
+    code: 'misdirected_request',
   },
 ]) {
   test(`I2 inside a tunnel, ${why}: ${code}, and nothing reaches the upstream`, async () => {

@@ -12,21 +12,29 @@ export type Connections = {
   setTunnel(socket: Socket, tunnel: Tunnel): void
   /** True while an answer is due on it. */
   isBusy(socket: Socket): boolean
-  /** A request came in. False when the connection has too many. */
-  begin(socket: Socket): boolean
+  /** A request came in: which one of its connection it is, from 1, or undefined when too many wait for an answer. */
+  begin(socket: Socket): number | undefined
   end(socket: Socket): void
-  /** True when it has got its last answer. */
-  isRefused(socket: Socket): boolean
-  /** The connection gets its last answer: what it still sends is nobody's. False when it had that before. */
-  refuse(socket: Socket): boolean
+  /**
+   * The connection gets its last answer, to this request or to what never became one: nothing that comes behind is processed
+   * (RFC 9112 §9.6). False when it had one before.
+   */
+  refuse(socket: Socket, request?: number): boolean
+  /** True when the request, or else the next, is behind the last answer. */
+  isRefused(socket: Socket, request?: number): boolean
 }
+
+type State = { begun: number; running: number; lastAnswered: number }
 
 export function createConnections(): Connections {
   const open = new Set<Socket>()
   const tunnels = new WeakMap<Socket, Tunnel>()
-  const running = new WeakMap<Socket, number>()
-  const refused = new WeakSet<Socket>()
-  const count = (socket: Socket): number => running.get(socket) ?? 0
+  const states = new WeakMap<Socket, State>()
+  function stateOf(socket: Socket): State {
+    let state = states.get(socket)
+    if (!state) states.set(socket, (state = { begun: 0, running: 0, lastAnswered: Infinity }))
+    return state
+  }
   return {
     get size() {
       return open.size
@@ -41,20 +49,28 @@ export function createConnections(): Connections {
     },
     tunnelOf: (socket) => tunnels.get(socket),
     setTunnel: (socket, tunnel) => void tunnels.set(socket, tunnel),
-    isBusy: (socket) => count(socket) > 0,
+    isBusy: (socket) => stateOf(socket).running > 0,
     begin(socket) {
-      if (count(socket) >= LIMITS.pipelinedMax) return false
+      const state = stateOf(socket)
+      if (state.running >= LIMITS.pipelinedMax) return undefined
       // Each unanswered request listens for the end of its connection.
-      socket.setMaxListeners(LIMITS.pipelinedMax + 16)
-      running.set(socket, count(socket) + 1)
-      return true
+      if (state.begun === 0) socket.setMaxListeners(LIMITS.pipelinedMax + 16)
+      state.running += 1
+      state.begun += 1
+      return state.begun
     },
-    end: (socket) => void running.set(socket, count(socket) - 1),
-    isRefused: (socket) => refused.has(socket),
-    refuse(socket) {
-      if (refused.has(socket)) return false
-      refused.add(socket)
-      return true
+    end(socket) {
+      stateOf(socket).running -= 1
+    },
+    refuse(socket, request) {
+      const state = stateOf(socket)
+      const isFirst = state.lastAnswered === Infinity
+      state.lastAnswered = Math.min(state.lastAnswered, request ?? state.begun)
+      return isFirst
+    },
+    isRefused(socket, request) {
+      const state = stateOf(socket)
+      return (request ?? state.begun + 1) > state.lastAnswered
     },
   }
 }

@@ -16,12 +16,14 @@ export class Http1Agent implements Agent {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #connections: Connections
-  #isRefused = false
+  readonly #number: number
 
-  constructor(request: IncomingMessage, response: ServerResponse, connections: Connections) {
+  /** @param number which request of its connection it is */
+  constructor(request: IncomingMessage, response: ServerResponse, connections: Connections, number: number) {
     this.#request = request
     this.#response = response
     this.#connections = connections
+    this.#number = number
     this.head = {
       method: request.method ?? '',
       url: request.url ?? '',
@@ -39,7 +41,7 @@ export class Http1Agent implements Agent {
   get isGone(): boolean {
     const { socket } = this.#request
     // RFC 9112 §9.6: what comes behind a last answer is not processed.
-    return socket.destroyed || this.#response.destroyed || (!this.#isRefused && this.#connections.isRefused(socket))
+    return socket.destroyed || this.#response.destroyed || this.#connections.isRefused(socket, this.#number)
   }
 
   get isAnswered(): boolean {
@@ -88,8 +90,7 @@ export class Http1Agent implements Agent {
 
   refuse(status: number, headers: Readonly<Record<string, string>>, body: string): void {
     if (this.#response.writableEnded) return
-    this.#isRefused = true
-    this.#connections.refuse(this.#request.socket)
+    this.#connections.refuse(this.#request.socket, this.#number)
     // With a reason phrase of its own: the response may still hold one of the upstream's that could not be written.
     this.#response.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' }).end(body)
   }
@@ -124,11 +125,11 @@ export class UpgradingAgent extends Http1Agent {
   }
   readonly #onEnd = (): void => void this.#socket.destroy()
 
-  constructor(request: IncomingMessage, socket: Socket, head: Buffer, connections: Connections) {
+  constructor(request: IncomingMessage, socket: Socket, head: Buffer, connections: Connections, number: number) {
     const response = new ServerResponse(request)
     response.shouldKeepAlive = false
     response.assignSocket(socket)
-    super(request, response, connections)
+    super(request, response, connections, number)
     this.#socket = socket
     this.#response = response
     this.#early = head.length > 0 ? [head] : []

@@ -51,7 +51,8 @@ export function createHttp1(parts: Http1Parts): Http1 {
   function onRequest(request: IncomingMessage, response: ServerResponse, by: CameBy): void {
     const { socket } = request
     if (connections.isRefused(socket)) return // RFC 9112 §9.6: what comes behind a last answer is not processed
-    if (!connections.begin(socket)) {
+    const number = connections.begin(socket)
+    if (number === undefined) {
       socket.destroy()
       return
     }
@@ -62,18 +63,19 @@ export function createHttp1(parts: Http1Parts): Http1 {
       isOver = true
     }
     response.once('finish', end).once('close', end)
-    void handle(new Http1Agent(request, response, connections), by)
+    void handle(new Http1Agent(request, response, connections, number), by)
       .catch(() => socket.destroy())
       .finally(end)
   }
 
   function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer, by: CameBy): void {
     // What it becomes and an answer that is still due would be one stream.
-    if (connections.isBusy(socket) || !connections.begin(socket)) {
+    const number = connections.isBusy(socket) ? undefined : connections.begin(socket)
+    if (number === undefined || connections.isRefused(socket, number)) {
       socket.destroy()
       return
     }
-    void handle(new UpgradingAgent(request, socket, head, connections), by)
+    void handle(new UpgradingAgent(request, socket, head, connections, number), by)
       .catch(() => socket.destroy())
       .finally(() => connections.end(socket))
   }

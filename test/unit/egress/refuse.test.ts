@@ -93,7 +93,7 @@ test('the same holds where Node writes the head', async () => {
 test('a client reads the refusal as an HTTP answer', async () => {
   await using server = await openServer((request, response) =>
     answerRefusal(
-      new Http1Agent(request, response, createConnections()),
+      new Http1Agent(request, response, createConnections(), 1),
       { code: 'host_not_allowed', message: 'h\u00e9llo "x"\r\nX-Evil: 1' },
       { requestId: 'q1', host: 'a.test', port: 80 },
     ),
