@@ -15,6 +15,8 @@ export type WaysOptions = {
   readonly denied?: readonly string[]
   /** Lines added to `rules`. */
   readonly rules?: string
+  /** Lines added to the policy. */
+  readonly more?: string
   readonly args?: readonly string[]
 }
 
@@ -24,6 +26,7 @@ export type Ways = AsyncDisposable & {
   readonly socks: string
   readonly dns: string
   readonly transparent: { readonly http: string; readonly https: string }
+  readonly gateway: string
   /** What a program of the agent knows: whom to trust, and nothing of a proxy. */
   readonly env: Environment
   readonly ca: string
@@ -66,6 +69,8 @@ async function openWays(options: WaysOptions, addressOf: (host: string) => strin
       '127.0.0.1:0',
       '--transparent',
       '127.0.0.1:0,127.0.0.1:0',
+      '--gateway',
+      '127.0.0.1:0',
       '--upstream-ca',
       upstreamCa,
       ...[...Object.keys(options.hosts), ...(options.denied ?? [])].flatMap((host) => ['--resolve', `${host}=${addressOf(host)}`]),
@@ -73,8 +78,8 @@ async function openWays(options: WaysOptions, addressOf: (host: string) => strin
     ],
     env: { TOKEN: CANARY },
   })
-  const { socks, dns, transparent: [http, https] = [], ca } = proxy.ready
-  if (!socks || !dns || !http || !https) throw new Error(`a way in is missing: ${JSON.stringify(proxy.ready)}`)
+  const { socks, dns, transparent: [http, https] = [], gateway, ca } = proxy.ready
+  if (!socks || !dns || !http || !https || !gateway) throw new Error(`a way in is missing: ${JSON.stringify(proxy.ready)}`)
   const env = {
     ...cleanEnvironment(proxy.home),
     CURL_CA_BUNDLE: ca,
@@ -89,6 +94,7 @@ async function openWays(options: WaysOptions, addressOf: (host: string) => strin
     socks,
     dns,
     transparent: { http, https },
+    gateway,
     ca: await readFile(ca, 'utf8'),
     env,
     async run(argv, more = {}, cwd) {
@@ -101,7 +107,7 @@ async function openWays(options: WaysOptions, addressOf: (host: string) => strin
   }
 }
 
-function policyOf({ hosts, rules = '' }: WaysOptions): string {
+function policyOf({ hosts, rules = '', more = '' }: WaysOptions): string {
   const allowed = Object.entries(hosts).map(
     ([host, { rule = '' }], n) => `    - {id: host-${n}, host: ${host}, action: allow, addresses: ["127.0.0.0/8"]${rule && `, ${rule}`}}\n`,
   )
@@ -113,7 +119,7 @@ network:
   rules:
 ${allowed.join('')}${rules}credentials:
 ${credentials.join('') || '  []\n'}secrets:
-${credentials.length > 0 ? '  - {name: TOKEN, source: "env:TOKEN"}\n' : '  []\n'}`
+${credentials.length > 0 ? '  - {name: TOKEN, source: "env:TOKEN"}\n' : '  []\n'}${more}`
 }
 
 /** A bearer token in Authorization. */
