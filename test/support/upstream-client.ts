@@ -117,6 +117,8 @@ export type TestServer = AsyncDisposable & {
   readonly port: number
   /** Connections so far. */
   readonly connections: number
+  /** Connections that are not closed. */
+  readonly open: number
   readonly sessions: Set<ServerHttp2Session>
 }
 
@@ -154,6 +156,7 @@ async function listen(
     connections += 1
     sockets.add(socket)
     socket.on('error', () => {})
+    socket.once('close', () => sockets.delete(socket))
   })
   server.on('secureConnection', (socket: TLSSocket) => socket.on('error', () => {}))
   server.on('tlsClientError', () => {})
@@ -163,6 +166,9 @@ async function listen(
     port: (server.address() as AddressInfo).port,
     get connections() {
       return connections
+    },
+    get open() {
+      return sockets.size
     },
     sessions,
     async [Symbol.asyncDispose]() {

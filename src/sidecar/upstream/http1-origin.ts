@@ -24,8 +24,9 @@ export function openHttp1Origin(url: string, connect: () => Promise<Socket>): Ht
     maxHeaderSize: LIMITS.headBytesMax,
     connect(_options, callback) {
       const socket = adopted.pop()
-      if (socket) return callback(null, socket)
-      connect().then(
+      // Never in the same turn: a client that is given its socket while it asks for it forgets to send.
+      const connection = socket ? Promise.resolve(socket) : connect()
+      connection.then(
         (made) => callback(null, made),
         (error: Error) => callback(error, null),
       )

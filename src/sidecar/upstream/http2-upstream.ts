@@ -50,6 +50,7 @@ class Session implements Http2Upstream {
   readonly #events: Http2Events
   readonly #running = new Set<Http2Exchange>()
   #isSettled = false
+  #isClosing = false
   #idle: NodeJS.Timeout | undefined
 
   constructor(session: ClientHttp2Session, socket: TLSSocket, events: Http2Events) {
@@ -75,11 +76,11 @@ class Session implements Http2Upstream {
       clearTimeout(this.#idle)
       events.onEnd(this)
     })
-    this.#waitIdle()
+    this.#rest()
   }
 
   get #isUsable(): boolean {
-    return !this.#session.closed && !this.#session.destroyed
+    return !this.#isClosing && !this.#session.closed && !this.#session.destroyed
   }
 
   get isSettled(): boolean {
@@ -101,22 +102,26 @@ class Session implements Http2Upstream {
     this.#running.add(exchange)
     exchange.start(this.#session, (end) => {
       this.#running.delete(exchange)
-      if (this.load === 0) this.#waitIdle()
+      if (this.load === 0) this.#rest()
       if (end === 'unprocessed') this.#events.onUnprocessed(exchange)
       else this.#events.onRoom()
     })
   }
 
   close(): void {
-    this.#session.close()
+    this.#isClosing = true
+    // Node's own graceful close would take back requests that were not written yet.
+    if (this.load === 0) this.#session.close()
   }
 
   destroy(): void {
     this.#session.destroy()
   }
 
-  #waitIdle(): void {
+  /** Nothing runs. */
+  #rest(): void {
     clearTimeout(this.#idle)
-    if (this.#isUsable) this.#idle = setTimeout(() => this.close(), LIMITS.upstreamKeepAliveMs)
+    if (this.#isClosing) this.#session.close()
+    else if (this.#isUsable) this.#idle = setTimeout(() => this.close(), LIMITS.upstreamKeepAliveMs)
   }
 }
