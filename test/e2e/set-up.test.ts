@@ -81,6 +81,16 @@ test('an engine that was named and does not answer is an error: no other is inst
   assert.doesNotMatch(stderr, /installing|starting/)
 })
 
+test('where installing is forbidden, missing clients are named with the packages that have them, and the browser with them', async () => {
+  await using folder = await temporaryFolder()
+  const env = { ...FORBIDDEN, PATH: folder.path }
+  const { code, stderr } = await capture(process.execPath, [join(ROOT, 'scripts', 'clients.ts')], { env })
+  assert.equal(code, 1)
+  assert.match(stderr, /curl, wget, git, openssl, python3, certutil, chromium: needed by the tests/)
+  assert.match(stderr, /install.* curl.* libnss3-tools.* chromium/)
+  assert.doesNotMatch(stderr, /installing curl/)
+})
+
 function lock(version: string): string {
   return JSON.stringify({
     packages: { 'node_modules/x': { version }, 'node_modules/other-platform': { version: '1.0.0', optional: true } },

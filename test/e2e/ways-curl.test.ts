@@ -125,6 +125,22 @@ for (const way of ['an HTTP proxy', 'no proxy, at the transparent ports'] as con
   })
 }
 
+for (const { what, address, code } of [
+  { what: 'the address that the gate’s DNS gave it', address: '127.0.0.1', code: 0 },
+  { what: 'any other address, though the name is allowed', address: '127.0.0.2', code: 97 },
+]) {
+  test(`curl that resolves by itself and names ${what} to SOCKS ${code === 0 ? 'gets its answer with the credential' : 'is refused'}`, async () => {
+    const host = HOSTS['both versions']
+    const upstream = upstreams.get(host)
+    const count = upstream?.requests.length ?? 0
+    const args = ['--socks5', ways.socks, '--resolve', `${host}:443:${address}`, `https://${host}/resolved`]
+    const ended = await ways.run(['curl', '--silent', '--show-error', '--max-time', '20', ...args])
+    assert.deepEqual([ended.code, ended.stdout], code === 0 ? [0, 'ok'] : [code, ''], ended.stderr)
+    const seen = upstream?.requests.slice(count).map((request) => [request.url, headerOf(request, 'authorization')])
+    assert.deepEqual(seen, code === 0 ? [['/resolved', `Bearer ${CANARY}`]] : [])
+  })
+}
+
 const SAME = ['decision', 'code', 'rule', 'plane', 'scheme', 'host', 'port', 'method', 'path', 'credential', 'tls'] as const
 
 for (const { method, decision } of [
