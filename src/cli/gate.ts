@@ -1,8 +1,16 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { SallyportError } from '../kernel/errors.ts'
+import { readFileSync } from 'node:fs'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts'
 import { createLog } from '../kernel/log.ts'
-import { openSidecar, type CheckLease, type Endpoint, type SidecarConfig } from '../sidecar/sidecar.ts'
+import {
+  openSidecar,
+  parseUpstreamProxy,
+  type CheckLease,
+  type Endpoint,
+  type SidecarConfig,
+  type UpstreamProxy,
+} from '../sidecar/sidecar.ts'
 import type { Io } from './command.ts'
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent']
@@ -54,6 +62,19 @@ export function leaseOf(io: Io): { checkLease?: CheckLease } {
   if (!lease) return {}
   const known = createHash('sha256').update(lease).digest()
   return { checkLease: (token) => timingSafeEqual(createHash('sha256').update(token).digest(), known) }
+}
+
+/** The operator's own proxy: its URL, or `file:/path` of a file that holds it. @throws config_invalid */
+export function upstreamProxyOf(text: string | undefined): { upstreamProxy?: UpstreamProxy } {
+  if (!text) return {}
+  if (!text.startsWith('file:/')) return { upstreamProxy: parseUpstreamProxy(text) }
+  const file = text.slice('file:'.length)
+  try {
+    return { upstreamProxy: parseUpstreamProxy(readFileSync(file, 'utf8').trim()) }
+  } catch (cause) {
+    if (cause instanceof SallyportError) throw cause
+    throw new SallyportError('config_invalid', `the upstream proxy's file ${file} cannot be read (${codeOf(cause)})`, { cause })
+  }
 }
 
 /** `HOST:PORT` with a canonical address. Port 0 picks a free one. */

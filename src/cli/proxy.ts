@@ -5,9 +5,9 @@ import { SallyportError } from '../kernel/errors.ts'
 import { isHostname, parseHostname } from '../kernel/hostname.ts'
 import { VERSION } from '../kernel/version.ts'
 import { loadPolicy } from '../policy/policy.ts'
-import { newSessionId, parseUpstreamProxy, type Endpoint, type SidecarConfig } from '../sidecar/sidecar.ts'
+import { newSessionId, type Endpoint, type SidecarConfig } from '../sidecar/sidecar.ts'
 import { homeOf, parseFlags, policyDirs, type Command } from './command.ts'
-import { leaseOf, parseEndpoint, runGate } from './gate.ts'
+import { leaseOf, parseEndpoint, runGate, upstreamProxyOf } from './gate.ts'
 
 export const proxyCommand: Command = {
   summary: 'run the gate in the foreground, without containers',
@@ -30,7 +30,8 @@ changed policy or secret file make it read both anew; SIGTERM ends it after runn
   --upstream-ca FILE    PEM authorities that upstreams may be certified by, besides the system's; may be given several times
   --resolve HOST=ADDR   use this address for a host; it is judged like any other; may be given several times
   --upstream-proxy URL  leave by this proxy: http://, https:// or socks5://, USER:PASSWORD@HOST:PORT. Better given by
-                        SALLYPORT_UPSTREAM_PROXY, as a command line can be read by every user of the machine
+                        SALLYPORT_UPSTREAM_PROXY, or as file:/path of a file with the URL, as a command line can be read by
+                        every user of the machine
   --audit FILE          the audit file (default: audit.jsonl in the folder of this run)
 
   Use it:  export https_proxy=http://127.0.0.1:3128 http_proxy=http://127.0.0.1:3128 CURL_CA_BUNDLE=DIR/ca.crt
@@ -58,7 +59,6 @@ changed policy or secret file make it read both anew; SIGTERM ends it after runn
     )
     if (values.policy.length === 0)
       throw new SallyportError('usage', 'no policy is given', { hint: 'add --policy PATH; policies/demo.yaml is an example' })
-    const upstreamProxy = values['upstream-proxy'] || io.env['SALLYPORT_UPSTREAM_PROXY']
     const session = newSessionId()
     const folder = join(homeOf(io.env), 'sessions', session)
     if (values.audit === undefined) mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -72,7 +72,7 @@ changed policy or secret file make it read both anew; SIGTERM ends it after runn
         transparent: parseTransparent(values.transparent),
         dns: endpoints('--dns', values.dns),
         gateway: endpoints('--gateway', values.gateway),
-        ...(upstreamProxy && { upstreamProxy: parseUpstreamProxy(upstreamProxy) }),
+        ...upstreamProxyOf(values['upstream-proxy'] || io.env['SALLYPORT_UPSTREAM_PROXY']),
         ...leaseOf(io),
         caDir: values['ca-dir'] ?? folder,
         ...(values['ca-persist'] !== undefined && { caPersist: values['ca-persist'] }),

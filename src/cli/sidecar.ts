@@ -2,9 +2,9 @@ import { BlockList, isIP } from 'node:net'
 import { SallyportError } from '../kernel/errors.ts'
 import { VERSION } from '../kernel/version.ts'
 import { loadPolicy } from '../policy/policy.ts'
-import { newSessionId, parseUpstreamProxy } from '../sidecar/sidecar.ts'
+import { newSessionId } from '../sidecar/sidecar.ts'
 import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
-import { leaseOf, runGate } from './gate.ts'
+import { leaseOf, runGate, upstreamProxyOf } from './gate.ts'
 
 const PORTS = { proxy: 3128, socks: 1080, http: 80, https: 443, dns: 53, gateway: 7070 } as const
 
@@ -24,7 +24,8 @@ it read both anew. Configured by environment:
   SALLYPORT_CA_PERSIST    folder of its own that keeps the certificate authority over restarts
   SALLYPORT_UPSTREAM_CA   PEM file of authorities that upstreams may be certified by
   SALLYPORT_EXTRA_CA      the same, for machines behind an inspecting proxy; may be an empty file
-  SALLYPORT_UPSTREAM_PROXY  leave by this proxy: http://, https:// or socks5://, USER:PASSWORD@HOST:PORT
+  SALLYPORT_UPSTREAM_PROXY  leave by this proxy: http://, https:// or socks5://, USER:PASSWORD@HOST:PORT,
+                          or file:/path of a file with that URL
   SALLYPORT_LEASE         the session's lease, for policies that require one (network.lease)
   SALLYPORT_SESSION       id of the session in the audit (default: a new one)
   SALLYPORT_WORKSPACE     name of the workspace in the audit
@@ -35,7 +36,6 @@ it read both anew. Configured by environment:
     const address = required(io, 'SALLYPORT_SIDECAR_IP')
     if (isIP(address) !== 4) throw new SallyportError('config_invalid', `SALLYPORT_SIDECAR_IP "${address}" is not an IPv4 address`)
     const policies = required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean)
-    const upstreamProxy = io.env['SALLYPORT_UPSTREAM_PROXY']
     const hosts = [address, '127.0.0.1']
     return runGate(
       {
@@ -51,7 +51,7 @@ it read both anew. Configured by environment:
         ]),
         dns: hosts.map((host) => ({ host, port: PORTS.dns })),
         gateway: hosts.map((host) => ({ host, port: PORTS.gateway })),
-        ...(upstreamProxy && { upstreamProxy: parseUpstreamProxy(upstreamProxy) }),
+        ...upstreamProxyOf(io.env['SALLYPORT_UPSTREAM_PROXY']),
         ...leaseOf(io),
         caDir: required(io, 'SALLYPORT_CA_DIR'),
         ...(io.env['SALLYPORT_CA_PERSIST'] && { caPersist: io.env['SALLYPORT_CA_PERSIST'] }),

@@ -197,6 +197,8 @@ function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): M
     ['SALLYPORT_SECRETS_DIR', secretsDir],
     ['SALLYPORT_POLICY_DIR', policies.dir],
     ['SALLYPORT_POLICY', policies.files.map((policy) => `${POLICY_MOUNT}/${policy}`).join(':')],
+    // What proves a request to be the session's own, for policies that want that.
+    ['SALLYPORT_LEASE', present.get('SALLYPORT_LEASE') || randomBytes(24).toString('base64url')],
     ['SALLYPORT_AGENT_CPUS', present.get('SALLYPORT_AGENT_CPUS') ?? String(Math.min(AGENT_CPUS_MAX, engineCpus()))],
   ])
   if (extraCa !== undefined) env.set('SALLYPORT_EXTRA_CA', extraCa)

@@ -113,7 +113,10 @@ function refuseUpgrade({ method, rawHeaders, isUpgrade }: RequestHead): Refusal 
   }
   const hasBody = ['content-length', 'transfer-encoding'].some((name) => valuesOf(rawHeaders, name).some((value) => value !== '0'))
   const isWhole =
-    method === 'GET' && !hasBody && single('sec-websocket-version') === '13' && /^[A-Za-z0-9+/]{22}==$/.test(single('sec-websocket-key') ?? '')
+    method === 'GET' &&
+    !hasBody &&
+    single('sec-websocket-version') === '13' &&
+    /^[A-Za-z0-9+/]{22}==$/.test(single('sec-websocket-key') ?? '')
   return isWhole ? undefined : { code: 'request_malformed', message: 'the WebSocket handshake is not one of RFC 6455' }
 }
 

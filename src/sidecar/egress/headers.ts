@@ -42,7 +42,15 @@ const CREDENTIAL_FIELDS = new Set([
 ])
 
 /** What a trailer must not say, as whoever merges trailers into the head would take it for the head's (RFC 9110 §6.5.1). */
-const NOT_IN_TRAILERS = new Set([...CREDENTIAL_FIELDS, 'content-length', 'host', 'cookie', 'content-type', 'content-encoding', 'content-range'])
+const NOT_IN_TRAILERS = new Set([
+  ...CREDENTIAL_FIELDS,
+  'content-length',
+  'host',
+  'cookie',
+  'content-type',
+  'content-encoding',
+  'content-range',
+])
 
 /** Every value of a field, in order. `name` is lower case. */
 export function valuesOf(headers: RawHeaders, name: string): string[] {

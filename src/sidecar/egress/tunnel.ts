@@ -102,7 +102,11 @@ export function createTunnels(parts: TunnelParts): Tunnels {
         const end: End = { method: 'CONNECT', host, port }
         const rule = await passage.decide(end)
         if (rule?.carries === 'http') return passage.carry(end, rule.rule, found)
-        if (rule) return passage.refuse(end, notRecognised(formatAuthority(host, port), { kind: 'unknown', problem: 'TLS came where a rule says tcp' }))
+        if (rule)
+          return passage.refuse(
+            end,
+            notRecognised(formatAuthority(host, port), { kind: 'unknown', problem: 'TLS came where a rule says tcp' }),
+          )
       }),
   }
 }

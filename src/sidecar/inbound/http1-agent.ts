@@ -150,7 +150,10 @@ export class UpgradingAgent extends Http1Agent {
       const fields = headers.map((part, i) => (i % 2 === 0 ? `${part}: ` : `${part}\r\n`))
       this.#letGo()
       this.#socket.unshift(Buffer.concat(this.#early))
-      this.#socket.write(`HTTP/1.1 101 Switching Protocols\r\n${fields.join('')}connection: Upgrade\r\nupgrade: websocket\r\n\r\n`, 'latin1')
+      this.#socket.write(
+        `HTTP/1.1 101 Switching Protocols\r\n${fields.join('')}connection: Upgrade\r\nupgrade: websocket\r\n\r\n`,
+        'latin1',
+      )
       return this.#socket
     }
   }

@@ -90,7 +90,8 @@ export function createHttp1(parts: Http1Parts): Http1 {
   return {
     createServer() {
       const server = createServer(SERVER_OPTIONS)
-      const onAnyRequest = (request: IncomingMessage, response: ServerResponse): void => onRequest(request, response, cameBy(request.socket))
+      const onAnyRequest = (request: IncomingMessage, response: ServerResponse): void =>
+        onRequest(request, response, cameBy(request.socket))
       server.on('request', onAnyRequest)
       server.on('checkContinue', onAnyRequest)
       server.on('checkExpectation', onAnyRequest) // other expectations end here as every hop-by-hop field does
