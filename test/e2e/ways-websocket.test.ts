@@ -145,14 +145,20 @@ test('the end of an upstream’s connection without a closing frame ends the age
   assert.equal(code, 1011)
 })
 
-test('each WebSocket is in the audit once it ends, with its bytes', async () => {
+test('when the gate has ended, each WebSocket has its end in the audit, with what it carried', async () => {
   const client = await openBy('CONNECT', 'wss', '/open/audited')
   await once(client, 'open')
-  await echoed(client, 'x'.repeat(5_000))
+  await echoed(client, randomBytes(5_000))
   client.close(1000)
   await once(client, 'close')
-  // A request that comes after it, so that its own line is written.
+  const { code } = await ways.proxy.stop('SIGTERM')
+  assert.equal(code, 0)
   const lines = await ways.audit()
-  const decided = lines.find(({ event, path }) => event === 'decided' && path === '/open/audited')
-  assert.equal(decided?.['decision'], 'allow')
+  const decided = lines.filter(({ event, decision }) => event === 'decided' && decision === 'allow')
+  const ends = new Map(lines.filter(({ event }) => event === 'finished').map((line) => [line['request'], line]))
+  for (const { request, path } of decided) assert.ok(ends.has(request), String(path))
+  const end = ends.get(decided.find(({ path }) => path === '/open/audited')?.['request'])
+  assert.equal(end?.['status'], 101)
+  assert.ok(Number(end['bytes_up']) > 5_000, `up ${String(end['bytes_up'])}`)
+  assert.ok(Number(end['bytes_down']) > 5_000, `down ${String(end['bytes_down'])}`)
 })
