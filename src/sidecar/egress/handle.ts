@@ -83,14 +83,17 @@ function knownOf(by: CameBy): Where {
   return { scheme, port, ...(host !== undefined && { host }) }
 }
 
-type Request = { readonly facts: Facts; readonly route: Route | undefined }
+type Request = { readonly facts: Facts; readonly route: Route | undefined; readonly by: CameBy }
 
 function readRequest(parts: HandleParts, { policy }: Enforced, head: RequestHead, by: CameBy): Request | Refusal {
   const unproven = parts.lease.refusalOf(policy, by, head)
   if (unproven) return unproven
-  if (by === 'gateway') return readRoute(head, policy.routes)
+  if (by === 'gateway') {
+    const found = readRoute(head, policy.routes)
+    return 'code' in found ? found : { ...found, by }
+  }
   const facts = readFacts(head, by === 'proxy' ? undefined : by)
-  return 'code' in facts ? facts : { facts, route: undefined }
+  return 'code' in facts ? facts : { facts, route: undefined, by }
 }
 
 type Target = { readonly scheme: 'http' | 'https'; readonly port: number }
@@ -107,7 +110,7 @@ type Passing = {
 }
 
 /** The policy's decision, with which credential, and over what the request leaves. */
-function decide({ policy }: Enforced, { facts, route }: Request): Passing | Denied {
+function decide({ policy }: Enforced, { facts, route }: Pick<Request, 'facts' | 'route'>): Passing | Denied {
   const decision = route ? policy.decideRoute(route, facts) : policy.decide(facts)
   if (decision.action === 'deny') return decision
   const { action, rule } = decision
@@ -139,7 +142,8 @@ async function pass(
   let address: string | undefined
   const cut = new AbortController()
   const forget = parts.live.add({
-    isAllowed: (changed) => stillPasses(changed, request, passing, address),
+    isAllowed: (changed) =>
+      parts.lease.refusalOf(changed.policy, request.by, agent.head) === undefined && stillPasses(changed, request, passing, address),
     cut: () => cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it')),
   })
   try {
@@ -150,7 +154,11 @@ async function pass(
       refusal = judged
     } else {
       address = judged.addresses?.[0]
-      const head = await forwardedHead(enforced, agent, facts, passing)
+      const sent = forwardedRequestHeaders(
+        request.route ? parts.lease.without(agent.head.rawHeaders) : agent.head.rawHeaders,
+        formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]),
+      )
+      const head = await forwardedHead(enforced, facts, sent, passing)
       cut.signal.throwIfAborted()
       const end = { scheme: target.scheme, host: facts.host, port: target.port, addresses: judged.addresses }
       const pool = parts.upstreams.pool({ ...end, credential: writtenBy(passing)?.id ?? '', generation: enforced.generation })
@@ -191,12 +199,10 @@ function writtenBy({ bound, withheld }: Passing): CredentialBinding | undefined 
 
 async function forwardedHead(
   { secrets }: Enforced,
-  agent: Agent,
-  facts: Facts,
-  { target, bound, withheld }: Passing,
+  { method, path }: Facts,
+  headers: string[],
+  { bound, withheld }: Passing,
 ): Promise<ForwardedHead> {
-  const { method, path } = facts
-  const headers = forwardedRequestHeaders(agent.head.rawHeaders, formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]))
   if (!bound) return { method, path, headers, sensitive: [] }
   const field = fieldOf(bound.place)
   if (withheld !== undefined) return { method, path, headers: withoutCredentials(headers, field), sensitive: [] }

@@ -1,7 +1,6 @@
 import type { Refusal } from '../../kernel/errors.ts'
 import type { Policy } from '../../policy/policy.ts'
-import type { RequestHead } from './facts.ts'
-import { valuesOf } from './headers.ts'
+import { valuesOf, type RawHeaders } from './headers.ts'
 
 /** Whether a text is the session's lease. Constant in time. */
 export type CheckLease = (token: string) => boolean
@@ -9,32 +8,54 @@ export type CheckLease = (token: string) => boolean
 /** The proof that a request is the session's own, where the policy wants one (`network.lease: required`). */
 export type Lease = {
   /** Why a request is refused before anything else is read of it. `by` is where it came in. */
-  refusalOf(policy: Policy, by: 'proxy' | 'gateway' | { readonly lane: string }, head: RequestHead): Refusal | undefined
+  refusalOf(
+    policy: Policy,
+    by: 'proxy' | 'gateway' | { readonly lane: string },
+    head: { readonly rawHeaders: RawHeaders },
+  ): Refusal | undefined
+  /** The same for a connection that leads somewhere. */
+  refusalOfTunnel(policy: Policy, isProven: boolean): Refusal | undefined
+  /** Whether a request at the proxy shows the lease, wanted or not. */
+  isShown(head: { readonly rawHeaders: RawHeaders }): boolean
   /** For SOCKS5, whose handshake carries it. Undefined where none is wanted. */
   checkFor(policy: Policy): CheckLease | undefined
+  /** The fields of a request at a route without those in which the gateway takes the lease. It proves something here and nowhere else. I1 */
+  without(headers: readonly string[]): string[]
 }
 
 /** Fields in which clients of a base URL send what they take for their key. */
-const KEY_FIELDS = ['authorization', 'x-api-key', 'api-key', 'x-goog-api-key']
+const KEY_FIELDS = new Set(['authorization', 'x-api-key', 'api-key', 'x-goog-api-key'])
 
 /** @param check undefined when this gate was given no lease: then nothing passes where one is required */
 export function createLease(check: CheckLease = () => false): Lease {
-  const isIn = (head: RequestHead, fields: readonly string[]): boolean =>
-    fields.some((field) => valuesOf(head.rawHeaders, field).some((value) => tokensOf(value).some(check)))
+  const isLease = (value: string): boolean => tokensOf(value).some(check)
+  const isIn = (rawHeaders: RawHeaders, fields: Iterable<string>): boolean =>
+    [...fields].some((field) => valuesOf(rawHeaders, field).some(isLease))
   return {
-    refusalOf(policy, by, head) {
+    refusalOf(policy, by, { rawHeaders }) {
       if (!policy.isLeaseRequired) return undefined
-      if (by === 'proxy' ? isIn(head, ['proxy-authorization']) : by === 'gateway' && isIn(head, KEY_FIELDS)) return undefined
+      if (by === 'proxy' ? isIn(rawHeaders, ['proxy-authorization']) : by === 'gateway' && isIn(rawHeaders, KEY_FIELDS)) return undefined
       // A tunnel was proven when it was opened; a connection that knows no proxy has no place for a proof.
-      if (typeof by !== 'string' && by.lane !== 'transparent') return undefined
-      return {
-        code: 'lease_required',
-        message: 'the policy wants the lease of the session',
-        hint: 'send it as the password of Proxy-Authorization: Basic or of SOCKS5, at a route as the key: the agent has it in SALLYPORT_LEASE',
-      }
+      return typeof by === 'string' || by.lane === 'transparent' ? REFUSAL : undefined
     },
+    refusalOfTunnel: (policy, isProven) => (policy.isLeaseRequired && !isProven ? REFUSAL : undefined),
+    isShown: ({ rawHeaders }) => isIn(rawHeaders, ['proxy-authorization']),
     checkFor: (policy) => (policy.isLeaseRequired ? check : undefined),
+    without(headers) {
+      const kept: string[] = []
+      for (let i = 0; i < headers.length; i += 2) {
+        const [name = '', value = ''] = headers.slice(i, i + 2)
+        if (!KEY_FIELDS.has(name.toLowerCase()) || !isLease(value)) kept.push(name, value)
+      }
+      return kept
+    },
   }
+}
+
+const REFUSAL: Refusal = {
+  code: 'lease_required',
+  message: 'the policy wants the lease of the session',
+  hint: 'send it as the password of Proxy-Authorization: Basic or of SOCKS5, at a route as the key: the agent has it in SALLYPORT_LEASE',
 }
 
 /** RFC 7617: the password of any user; RFC 6750: the token; a bare key as it is. */

@@ -1,8 +1,10 @@
 import type { Refusal } from '../../kernel/errors.ts'
+import { isAddress, isHostname, parseHostname, splitAuthority } from '../../kernel/hostname.ts'
 import { nearest } from '../../kernel/nearest.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { Facts, Route } from '../../policy/policy.ts'
 import { refuseHead, type RequestHead } from './facts.ts'
+import { valuesOf } from './headers.ts'
 
 /** Where the gateway's reverse routes are: `/route/NAME/…`. */
 export const ROUTE_PREFIX = '/route/'
@@ -14,7 +16,7 @@ const TARGET = /^\/route\/([^/?]*)([^]*)$/
  * it, as it came. That nothing in it leads out of the base path is the policy's to say, which sees the whole path.
  */
 export function readRoute(head: RequestHead, routes: readonly Route[]): { facts: Facts; route: Route } | Refusal {
-  const refusal = refuseHead(head)
+  const refusal = refuseHead(head) ?? refuseHost(head)
   if (refusal) return refusal
   const [, name = '', rest = ''] = TARGET.exec(head.url) ?? []
   const route = routes.find((entry) => entry.name === name)
@@ -29,4 +31,20 @@ export function readRoute(head: RequestHead, routes: readonly Route[]): { facts:
   const { scheme, host, port, basePath } = route
   const path = `${basePath}${rest}`
   return { facts: { scheme, host, port, method: head.method, path: path.startsWith('/') ? path : `/${path}` }, route }
+}
+
+/**
+ * DNS rebinding: a page that the agent's browser shows may have its own name lead to this gateway. The gateway's names have no
+ * dot, and a page cannot make its name an address.
+ */
+function refuseHost({ rawHeaders }: RequestHead): Refusal | undefined {
+  const [named] = valuesOf(rawHeaders, 'host')
+  if (named === undefined) return undefined
+  const host = parseHostname(splitAuthority(named)?.host ?? '')
+  if (isHostname(host) && (isAddress(host) || !host.includes('.'))) return undefined
+  return {
+    code: 'misdirected_request',
+    message: `the Host header "${shown(named)}" is not the gateway's`,
+    hint: 'call it by its address or by the name sallyport',
+  }
 }

@@ -12,6 +12,7 @@ import type { Asking } from './asking.ts'
 import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges } from './exchange.ts'
 import type { Tunnel } from './facts.ts'
+import type { Lease } from './lease.ts'
 import type { Live } from './live.ts'
 import { refusalOf, type RefusedRequest } from './refuse.ts'
 import { relay } from './relay.ts'
@@ -28,6 +29,7 @@ export type TunnelParts = {
   readonly enforcement: Enforcement
   readonly exchanges: Exchanges
   readonly asking: Asking
+  readonly lease: Lease
   readonly live: Live
   readonly addresses: Addresses
   readonly upstreams: Upstreams
@@ -42,6 +44,8 @@ export type TunnelParts = {
 export type Arrival = {
   readonly lane: Lane
   readonly socket: Socket
+  /** Whether its way in was shown the lease of the session. */
+  readonly isProven: boolean
   /** Says that the way is open. */
   accept(): void
   /** Says why it is not, as far as its protocol can, and ends the connection. */
@@ -135,7 +139,13 @@ class Passage {
 
   /** The policy's decision, and the operator's where bytes are to be passed that nobody looks into. Undefined: it was refused. */
   async decide(end: End): Promise<Allowed | undefined> {
-    const decision = this.#enforced.policy.decideTunnel(end.host, end.port)
+    const { policy } = this.#enforced
+    const unproven = this.#parts.lease.refusalOfTunnel(policy, this.#arrival.isProven)
+    if (unproven) {
+      await this.refuse(end, unproven)
+      return undefined
+    }
+    const decision = policy.decideTunnel(end.host, end.port)
     if (decision.action === 'allow') return decision
     let refusal: Refusal | undefined
     if (decision.action === 'deny') ({ refusal } = decision)
@@ -187,7 +197,10 @@ class Passage {
     let cause: string | undefined
     const cut = new AbortController()
     const forget = this.#parts.live.add({
-      isAllowed: ({ policy }) => stillPasses(policy.decideTunnel(end.host, end.port), note) && this.#isAddressAllowed(policy, end, address),
+      isAllowed: ({ policy }) =>
+        this.#isProvenFor(policy) &&
+        stillPasses(policy.decideTunnel(end.host, end.port), note) &&
+        this.#isAddressAllowed(policy, end, address),
       cut: () => {
         cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it'))
         socket.destroy()
@@ -240,12 +253,16 @@ class Passage {
     const forget = this.#parts.live.add({
       isAllowed: ({ policy }) => {
         const decision = policy.decideTunnel(tunnel.host, tunnel.port)
-        return decision.action !== 'deny' && decision.carries === 'http' && decision.rule.tls === 'intercept'
+        return this.#isProvenFor(policy) && decision.action !== 'deny' && decision.carries === 'http' && decision.rule.tls === 'intercept'
       },
       cut: () => socket.destroy(),
     })
     socket.once('close', forget)
     this.#parts.serve(socket, tunnel)
+  }
+
+  #isProvenFor(policy: Enforced['policy']): boolean {
+    return this.#parts.lease.refusalOfTunnel(policy, this.#arrival.isProven) === undefined
   }
 
   #isAddressAllowed(policy: Enforced['policy'], { host, port }: End, address: string | undefined): boolean {

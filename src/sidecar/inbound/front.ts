@@ -46,6 +46,8 @@ export type Front = {
   destroy(): void
 }
 
+/** Type of the record that a TLS connection begins with (RFC 8446 §5.1). */
+const TLS_HANDSHAKE = 22
 /** Ports that programs without a proxy use. */
 const TRANSPARENT_PORTS = new Set([80, 443])
 
@@ -97,7 +99,7 @@ export function createFront(parts: FrontParts): Front {
     },
     createTransparent(port) {
       return createTcpServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-        if (welcome(connections, socket)) void tunnels.openTransparent(unannounced('transparent', socket, port), port)
+        if (welcome(connections, socket)) void tunnels.openTransparent(unannounced('transparent', socket, port, false), port)
       })
     },
     onRouteRequest: (request, response) => http1.onRequest(request, response, 'gateway'),
@@ -126,12 +128,13 @@ function welcome(connections: Connections, socket: Socket): boolean {
 
 /** CONNECT (RFC 9110 §9.3.6). */
 function connect(parts: FrontParts, tunnels: Tunnels, http1: Http1, request: IncomingMessage, socket: Socket, head: Buffer): void {
-  const { rawHeaders, url = '', method = '' } = request
-  const end = parts.lease.refusalOf(parts.enforcement().policy, 'proxy', { method, url, rawHeaders }) ?? readAuthority(url, rawHeaders)
+  const { rawHeaders, url = '' } = request
+  const end = parts.lease.refusalOf(parts.enforcement().policy, 'proxy', request) ?? readAuthority(url, rawHeaders)
   if ('code' in end) return http1.refuse(socket, end)
   const arrival: Arrival = {
     lane: 'connect',
     socket,
+    isProven: parts.lease.isShown(request),
     accept() {
       socket.write('HTTP/1.1 200 Connection Established\r\n\r\n')
       if (head.length > 0) socket.unshift(head)
@@ -147,7 +150,9 @@ async function serveSocks(parts: FrontParts, tunnels: Tunnels, socket: Socket): 
     socket.end(writeReply(code))
     sayFarewell(socket)
   }
-  const found = await negotiate(socket, { checkLease: parts.lease.checkFor(parts.enforcement().policy) })
+  const checkLease = parts.lease.checkFor(parts.enforcement().policy)
+  const isProven = checkLease !== undefined
+  const found = await negotiate(socket, { checkLease })
   if (found.kind === 'closed') return void socket.destroy()
   if (found.kind === 'refused') {
     await record(parts, found.refusal)
@@ -164,11 +169,12 @@ async function serveSocks(parts: FrontParts, tunnels: Tunnels, socket: Socket): 
   // A client that asked our DNS names our own address: its first bytes say where it wants to go, as without SOCKS.
   if (parts.isResolver && isOwnAddress(found.request, socket) && TRANSPARENT_PORTS.has(port)) {
     socket.write(writeReply(SOCKS_REPLY.succeeded))
-    return tunnels.openTransparent(unannounced('socks', socket, port), port)
+    return tunnels.openTransparent(unannounced('socks', socket, port, isProven), port)
   }
   const arrival: Arrival = {
     lane: 'socks',
     socket,
+    isProven,
     accept: () => void socket.write(writeReply(SOCKS_REPLY.succeeded)),
     refuse: ({ code }, { cause }) => reply(replyFor(code, cause)),
   }
@@ -180,13 +186,17 @@ function isOwnAddress({ address }: SocksRequest, socket: Socket): boolean {
 }
 
 /** A connection without a word before its first bytes. TLS has alerts to say no, HTTP an answer, anything else nothing. */
-function unannounced(lane: Arrival['lane'], socket: Socket, port: number): Arrival {
+function unannounced(lane: Arrival['lane'], socket: Socket, port: number, isProven: boolean): Arrival {
   return {
     lane,
     socket,
+    isProven,
     accept() {},
     refuse({ code }) {
-      if (port === 80 || code === 'protocol_not_recognised') socket.destroy()
+      // What was recognised was put back. One too many is refused before it said anything.
+      const first: unknown = socket.read(1)
+      const isTls = Buffer.isBuffer(first) ? first[0] === TLS_HANDSHAKE : port === 443
+      if (!isTls || code === 'protocol_not_recognised') socket.destroy()
       else writeAlert(socket, code === 'server_name_missing' || code === 'host_invalid' ? 'unrecognized_name' : 'access_denied')
     },
   }

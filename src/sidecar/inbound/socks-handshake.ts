@@ -177,7 +177,7 @@ function authenticate(bytes: Buffer, { checkLease }: HandshakeOptions): Step | u
     return { say: PASSWORD_WRONG, length: bytes.length, next: { kind: 'refused', refusal, reply: undefined } }
   }
   const { length, value } = message
-  if (!checkLease || checkLease(value.password.toString('latin1'))) return { say: PASSWORD_OK, length, next: 'request' }
+  if (!checkLease || checkLease(value.password.toString('utf8'))) return { say: PASSWORD_OK, length, next: 'request' }
   const refusal: Refusal = { code: 'lease_required', message: 'the password of the SOCKS client is not the lease of this session' }
   return { say: PASSWORD_WRONG, length, next: { kind: 'refused', refusal, reply: undefined } }
 }
