@@ -10,6 +10,9 @@ export type Target = { readonly host: Hostname; readonly port: number; readonly 
 /** Protocols by their ALPN ids (RFC 7301), the preferred one first. */
 export type Alpn = 'h2' | 'http/1.1'
 
+/** Connects, for requests and tunnels: straight, or by the upstream proxy. @throws upstream_unreachable, upstream_timeout, upstream_proxy_failed */
+export type Dial = (target: Target) => Promise<Socket>
+
 /** Connects to the first address that answers. @throws upstream_unreachable, upstream_timeout */
 export async function dialTcp(target: Target): Promise<Socket> {
   let failure: unknown
@@ -28,32 +31,35 @@ export async function dialTcp(target: Target): Promise<Socket> {
   throw new SallyportError('upstream_unreachable', `no connection to ${where} (${code})`, { cause: failure })
 }
 
+/** Whom TLS is spoken with: its certificate must name this host. `port` is for errors. */
+export type TlsPeer = { readonly host: Hostname; readonly port: number }
+
 /**
- * The same with TLS, verified: the certificate must lead to a trusted root and name the host, or nothing is sent. I6
- * `trust` holds the roots; one context serves all connections, as loading the roots anew costs milliseconds.
- * @throws upstream_tls_failed, upstream_unreachable, upstream_timeout
+ * TLS over a connection that is there, verified: the certificate must lead to a trusted root and name the host, or nothing is
+ * sent. I6 `trust` holds the roots; one context serves all connections, as loading the roots anew costs milliseconds.
+ * @throws upstream_tls_failed, upstream_timeout
  */
-export async function dialTls(
-  target: Target,
+export async function secure(
+  socket: Socket,
+  peer: TlsPeer,
   trust: SecureContext,
   protocols: readonly Alpn[],
-  session: Buffer | undefined,
+  session?: Buffer,
 ): Promise<TLSSocket> {
-  const socket = await dialTcp(target)
-  const isAddress = isIP(target.host) !== 0
-  const secure = connectTls({
+  const isAddress = isIP(peer.host) !== 0
+  const secured = connectTls({
     socket,
     secureContext: trust,
     // RFC 6066 §3 forbids addresses as server name; `host` is then what the certificate is checked against.
-    ...(isAddress ? { host: target.host } : { servername: target.host }),
+    ...(isAddress ? { host: peer.host } : { servername: peer.host }),
     ALPNProtocols: [...protocols],
     rejectUnauthorized: true,
     ...(session && { session }),
   })
   try {
-    return await connected(secure, 'secureConnect', LIMITS.tlsHandshakeMs)
+    return await connected(secured, 'secureConnect', LIMITS.tlsHandshakeMs)
   } catch (error) {
-    const where = `${target.host}:${target.port}`
+    const where = `${peer.host}:${peer.port}`
     if (codeOf(error) === 'ETIMEDOUT')
       throw new SallyportError('upstream_timeout', `no TLS handshake with ${where} in time`, { cause: error })
     throw new SallyportError('upstream_tls_failed', `the TLS connection to ${where} is refused (${codeOf(error)})`, {

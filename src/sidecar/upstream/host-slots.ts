@@ -1,4 +1,5 @@
 import { SallyportError } from '../../kernel/errors.ts'
+import { PassingHandler } from './passing-handler.ts'
 import type { Upstream, UpstreamController, UpstreamHandler } from './upstream.ts'
 
 /** Counts what runs and waits for each host and port, whatever credential or generation it has. */
@@ -41,48 +42,27 @@ export function createHostSlots(max: number): HostSlots {
   }
 }
 
-/** Passes all on, and says when it was the last. */
-class Counted implements UpstreamHandler {
-  readonly #handler: UpstreamHandler
+/** Says when the exchange has had its last call, or its socket is closed. */
+class Counted extends PassingHandler {
   readonly #ended: () => void
 
   constructor(handler: UpstreamHandler, ended: () => void) {
-    this.#handler = handler
+    super(handler)
     this.#ended = ended
   }
 
-  onRequestStart(controller: UpstreamController, context: unknown): void {
-    this.#handler.onRequestStart?.(controller, context)
+  override onRequestUpgrade(...args: Parameters<PassingHandler['onRequestUpgrade']>): void {
+    args[3].once('close', this.#ended)
+    super.onRequestUpgrade(...args)
   }
 
-  onBodySent(chunk: Buffer): void {
-    this.#handler.onBodySent?.(chunk)
-  }
-
-  onRequestSent(): void {
-    this.#handler.onRequestSent?.()
-  }
-
-  onRequestUpgrade(...[controller, status, headers, socket]: Parameters<Required<UpstreamHandler>['onRequestUpgrade']>): void {
-    socket.once('close', this.#ended)
-    this.#handler.onRequestUpgrade?.(controller, status, headers, socket)
-  }
-
-  onResponseStart(...args: Parameters<Required<UpstreamHandler>['onResponseStart']>): void {
-    this.#handler.onResponseStart?.(...args)
-  }
-
-  onResponseData(controller: UpstreamController, chunk: Buffer): void {
-    this.#handler.onResponseData?.(controller, chunk)
-  }
-
-  onResponseEnd(...args: Parameters<Required<UpstreamHandler>['onResponseEnd']>): void {
+  override onResponseEnd(...args: Parameters<PassingHandler['onResponseEnd']>): void {
     this.#ended()
-    this.#handler.onResponseEnd?.(...args)
+    super.onResponseEnd(...args)
   }
 
-  onResponseError(controller: UpstreamController, error: Error): void {
+  override onResponseError(controller: UpstreamController, error: Error): void {
     this.#ended()
-    this.#handler.onResponseError?.(controller, error)
+    super.onResponseError(controller, error)
   }
 }

@@ -1,22 +1,43 @@
 import type { SecureContext, TLSSocket } from 'node:tls'
 import { formatAuthority } from '../../kernel/hostname.ts'
-import { dialTcp, dialTls, type Alpn, type Target } from './dial.ts'
+import { dialTcp, secure, type Alpn, type Dial, type Target } from './dial.ts'
+import { forwardedOrigin } from './forwarded-origin.ts'
 import { openHttp1Origin } from './http1-origin.ts'
 import { NegotiatedOrigin } from './negotiated-origin.ts'
+import { dialProxy, proxyAuthorization, proxyDial, takesRequests, type UpstreamProxy } from './proxy.ts'
 import type { Origin } from './upstream.ts'
 
 export type OriginKey = Target & { readonly scheme: 'http' | 'https' }
 
-/** Connections to one origin. Each of them goes to one of the addresses of `key` and nowhere else. I4 */
-export function openOrigin(key: OriginKey, trust: SecureContext): Origin {
-  const url = `${key.scheme}://${formatAuthority(key.host, key.port)}`
-  if (key.scheme === 'http') return openHttp1Origin(url, () => dialTcp(key))
-  // Resumption stays within the origin: a session shared wider would tie two credentials together. I7
-  let ticket: Buffer | undefined
-  async function connect(protocols: readonly Alpn[]): Promise<TLSSocket> {
-    const socket = await dialTls(key, trust, protocols, ticket)
-    return socket.on('session', (session) => (ticket = session))
+/** How connections are made. */
+export type Ways = {
+  readonly dial: Dial
+  /** Connections to one origin. Each of them goes to one of the addresses of `key` and nowhere else. I4 */
+  openOrigin(key: OriginKey): Origin
+}
+
+/** `trust` holds the roots that upstreams, and a proxy that speaks TLS, are verified against. */
+export function createWays(trust: SecureContext, proxy: UpstreamProxy | undefined): Ways {
+  const dial = proxy ? proxyDial(proxy, trust) : dialTcp
+  function openPlain(key: OriginKey): Origin {
+    const tunnelled = openHttp1Origin(urlOf(key), () => dial(key))
+    if (!proxy || !takesRequests(proxy, key)) return tunnelled
+    const asked = openHttp1Origin(urlOf(key), () => dialProxy(proxy, trust))
+    return forwardedOrigin(key, asked, tunnelled, proxyAuthorization(proxy))
   }
-  const http1 = openHttp1Origin(url, () => connect(['http/1.1']))
-  return new NegotiatedOrigin(formatAuthority(key.host, key.port, 443), connect, http1)
+  function openSecure(key: OriginKey): Origin {
+    // Resumption stays within the origin: a session shared wider would tie two credentials together. I7
+    let ticket: Buffer | undefined
+    async function connect(protocols: readonly Alpn[]): Promise<TLSSocket> {
+      const socket = await secure(await dial(key), key, trust, protocols, ticket)
+      return socket.on('session', (session) => (ticket = session))
+    }
+    const http1 = openHttp1Origin(urlOf(key), () => connect(['http/1.1']))
+    return new NegotiatedOrigin(formatAuthority(key.host, key.port, 443), connect, http1)
+  }
+  return { dial, openOrigin: (key) => (key.scheme === 'http' ? openPlain(key) : openSecure(key)) }
+}
+
+function urlOf({ scheme, host, port }: OriginKey): string {
+  return `${scheme}://${formatAuthority(host, port)}`
 }

@@ -1,10 +1,10 @@
-import type { Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { dialTcp, type Target } from './dial.ts'
+import type { Dial, Target } from './dial.ts'
 import { createHostSlots } from './host-slots.ts'
-import { openOrigin } from './origin.ts'
+import { createWays } from './origin.ts'
+import type { UpstreamProxy } from './proxy.ts'
 import type { Origin, Upstream } from './upstream.ts'
 
 /** Which sockets may carry a request. Two requests share one only when all of it is equal. I7 */
@@ -22,8 +22,8 @@ export type Upstreams = AsyncDisposable & {
    * @throws overloaded when too many requests wait for them; host_busy when too many to this host and port are under way
    */
   pool(key: UpstreamKey): Upstream
-  /** Connects for a tunnel, the way that requests go. @throws upstream_unreachable, upstream_timeout, upstream_proxy_failed */
-  dial(target: Target): Promise<Socket>
+  /** Connects for a tunnel, the way that requests go. */
+  readonly dial: Dial
   /** Generations before this one get nothing new: their connections close as soon as nothing runs on them. */
   retire(generation: number): void
   /** Pools that are held, for tests and the log. */
@@ -32,14 +32,16 @@ export type Upstreams = AsyncDisposable & {
 
 type Held = { readonly origin: Origin; readonly upstream: Upstream; readonly generation: number }
 
-export function createUpstreams(trust: SecureContext): Upstreams {
+/** `trust` holds the roots that upstreams are verified against; with a `proxy` nothing is dialled but the proxy. */
+export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy): Upstreams {
+  const ways = createWays(trust, proxy)
   const held = new Map<string, Held>()
   const closing = new Set<Origin>()
   const slots = createHostSlots(LIMITS.requestsPerHostMax)
   let oldest = 0
 
   function hold(key: UpstreamKey): Held {
-    const origin = openOrigin(key, trust)
+    const origin = ways.openOrigin(key)
     return { origin, upstream: slots.counted(whereOf(key), origin), generation: key.generation }
   }
 
@@ -90,7 +92,7 @@ export function createUpstreams(trust: SecureContext): Upstreams {
       }
       return found.upstream
     },
-    dial: (target) => dialTcp(target),
+    dial: ways.dial,
     retire(generation) {
       oldest = Math.max(oldest, generation)
       for (const [id, entry] of held) {
