@@ -4,8 +4,11 @@ import { after, before, test } from 'node:test'
 import { openBrowser } from '../support/browser.ts'
 import { headerOf, type Http2Upstream } from '../support/http2-upstream.ts'
 import { PAGE_OUTPUTS, openPageUpstream } from '../support/page-upstream.ts'
+import { enterOwnNetwork } from '../support/own-network.ts'
 import { openUpstream, type Upstream } from '../support/upstream.ts'
 import { BEARER, CANARY, openPlaces, type Ways } from '../support/ways.ts'
+
+await enterOwnNetwork(import.meta.filename)
 
 const PAGE = 'page.example.com'
 const SECOND = 'second.example.com'
