@@ -117,7 +117,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const addresses = createAddresses(resolve, () => listeners.ports, system)
   const upstreams = parts.use(createUpstreams(trust, config.upstreamProxy))
   const asking = parts.use(createAsking(config.ask, log, system))
-  const live = createLive()
+  const live = createLive(enforcement)
   const lease = createLease(config.checkLease)
   const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
   const handle = createHandle(shared)
@@ -132,7 +132,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   })
   const ways = await openWays(config, parts, listeners, front, { certificatePem: authority.certificatePem, enforcement, log, system })
 
-  const reload = serially(() => reloading.reload(live, upstreams.retire, audit, log))
+  const reload = serially(() => reloading.reload(live, (generation) => upstreams.retire(generation), audit, log))
   parts.use(watchFiles(reloading.files, () => void reload()))
 
   const running = parts.move()

@@ -60,7 +60,16 @@ export async function openTestEgress(options: {
   const enforced = { policy, secrets, generation: 0 }
   const exchanges = createExchanges({ audit, log, system })
   const asking = parts.use(createAsking(undefined, log, system))
-  const shared = { enforcement: () => enforced, exchanges, asking, lease: createLease(), live: createLive(), addresses, upstreams, log }
+  const shared = {
+    enforcement: () => enforced,
+    exchanges,
+    asking,
+    lease: createLease(),
+    live: createLive(() => enforced),
+    addresses,
+    upstreams,
+    log,
+  }
   const front = createFront({
     ...shared,
     handle: createHandle(shared),

@@ -19,33 +19,46 @@ export type Answer = { readonly decision: 'allow'; readonly scope: 'once' | 'ses
 /** Brings a question to the operator. The signal says that nobody waits for the answer any more. Rejects when nobody can be asked. */
 export type AskOperator = (question: Question, signal: AbortSignal) => Promise<Answer>
 
+/** Who waits for an answer: the agent of one request. */
+type Waiting = {
+  readonly isGone: boolean
+  onGone(listener: () => void): () => void
+}
+
 export type Asking = Disposable & {
   /** False when there is nobody to ask: every question is refused as `controller_unavailable`. */
   readonly isPossible: boolean
-  /** Why a request may not pass now, after `LIMITS.askHoldMs` at most. */
-  consult(question: Question): Promise<Refusal | undefined>
+  /** Why a request may not pass now, after `LIMITS.askHoldMs` at most. An agent that has gone uses up no approval. */
+  consult(question: Question, agent: Waiting): Promise<Refusal | undefined>
   /** The same for what is never held: it is asked, and refused until the answer is there. */
   consultAtOnce(question: Question): Refusal | undefined
 }
 
-/** A question that is asked, and what was answered to it. */
-type Asked = { readonly answer: Promise<Answer | Refusal>; readonly abort: AbortController }
+/** A question that is asked, what was answered to it, and how many requests are held for it. */
+type Asked = { readonly answer: Promise<Answer | Refusal>; readonly abort: AbortController; held: number }
+
+/** An answer that nobody has used up. `denied` is one that came when nobody was there to hear it: the next request does. */
+type Kept = { readonly scope: 'once' | 'session' | 'denied'; readonly until: number }
 
 export function createAsking(ask: AskOperator | undefined, log: Log, system: Pick<System, 'elapsed'>): Asking {
   const pending = new Map<string, Asked>()
-  /** Approvals that nobody has used up, by the request that they are for. */
-  const granted = new Map<string, { scope: 'once' | 'session'; until: number }>()
+  let isClosed = false
+  /** Answers, by the request that they are for. */
+  const kept = new Map<string, Kept>()
 
-  function isGranted(key: string): boolean {
-    const grant = granted.get(key)
-    if (grant === undefined) return false
-    if (grant.scope === 'once' || grant.until < system.elapsed()) granted.delete(key)
-    return grant.until >= system.elapsed()
+  /** What was answered to this request before: passing by it uses up what is for one. */
+  function take(key: string): Kept['scope'] | undefined {
+    const known = kept.get(key)
+    if (known === undefined) return undefined
+    const isOver = known.until < system.elapsed()
+    if (isOver || known.scope !== 'session') kept.delete(key)
+    return isOver ? undefined : known.scope
   }
 
-  function grant(key: string, scope: 'once' | 'session'): void {
-    if (granted.size >= LIMITS.approvalsMax) granted.delete(granted.keys().next().value ?? '')
-    granted.set(key, { scope, until: scope === 'once' ? system.elapsed() + LIMITS.approvalOnceMs : Infinity })
+  function keep(key: string, scope: Kept['scope']): void {
+    kept.delete(key)
+    if (kept.size >= LIMITS.approvalsMax) kept.delete(kept.keys().next().value ?? '')
+    kept.set(key, { scope, until: scope === 'session' ? Infinity : system.elapsed() + LIMITS.approvalOnceMs })
   }
 
   /** Asks, unless the same is being asked. */
@@ -58,48 +71,75 @@ export function createAsking(ask: AskOperator | undefined, log: Log, system: Pic
     const expired = new Promise<Refusal>((resolve) => {
       abort.signal.addEventListener('abort', () => resolve(pendingRefusal(question, 'nobody answered in time')), { once: true })
     })
-    const answered = asker(question, abort.signal).catch((error: unknown): Refusal => {
+    const answered = Promise.try(asker, question, abort.signal).catch((error: unknown): Refusal => {
       log.warn({ requestId: question.requestId, cause: codeOf(error) }, 'the operator could not be asked')
       return unavailable(question)
     })
     const answer = Promise.race([answered, expired]).then((result) => {
       clearTimeout(timer)
       pending.delete(key)
-      if ('decision' in result && result.decision === 'allow') grant(key, result.scope)
+      if ('decision' in result) {
+        if (result.decision === 'allow') keep(key, result.scope)
+        else if (asked.held === 0) keep(key, 'denied')
+      }
       return result
     })
-    const asked = { answer, abort }
+    const asked: Asked = { answer, abort, held: 0 }
     pending.set(key, asked)
     return asked
   }
 
+  /** What was answered before, or else the question that is asked now. */
+  function begin(question: Question): 'passes' | Refusal | Asked {
+    const key = keyOf(question)
+    const known = take(key)
+    if (known === 'denied') return deniedRefusal(question)
+    if (known !== undefined) return 'passes'
+    return ask === undefined || isClosed ? unavailable(question) : put(ask, key, question)
+  }
+
   return {
     isPossible: ask !== undefined,
-    async consult(question) {
-      const key = keyOf(question)
-      if (isGranted(key)) return undefined
-      if (ask === undefined) return unavailable(question)
-      const asked = put(ask, key, question)
-      if ('code' in asked) return asked
-      let timer: NodeJS.Timeout | undefined
-      const held = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), LIMITS.askHoldMs)))
-      const result = await Promise.race([asked.answer, held])
-      clearTimeout(timer)
+    async consult(question, agent) {
+      const begun = begin(question)
+      if (begun === 'passes') return undefined
+      if ('code' in begun) return begun
+      begun.held += 1
+      const hold = holdFor(agent)
+      const result = await Promise.race([begun.answer, hold.over])
+      hold.stop()
+      begun.held -= 1
       if (result === undefined) return pendingRefusal(question, 'the operator has not answered yet')
       if ('code' in result) return result
-      if (result.decision === 'deny') return { code: 'approval_denied', message: 'the operator denied it', rule: question.rule }
+      if (result.decision === 'deny') return deniedRefusal(question)
       // An approval for once is used up by one of those who waited for it.
-      return isGranted(key) ? undefined : pendingRefusal(question, 'the approval was for one request')
+      const passes = !agent.isGone && take(keyOf(question)) !== undefined
+      return passes ? undefined : pendingRefusal(question, 'the approval was for one request')
     },
     consultAtOnce(question) {
-      const key = keyOf(question)
-      if (isGranted(key)) return undefined
-      if (ask === undefined) return unavailable(question)
-      const asked = put(ask, key, question)
-      return 'code' in asked ? asked : pendingRefusal(question, 'the operator is being asked')
+      const begun = begin(question)
+      if (begun === 'passes') return undefined
+      return 'code' in begun ? begun : pendingRefusal(question, 'the operator is being asked')
     },
     [Symbol.dispose]() {
+      isClosed = true
       for (const { abort } of pending.values()) abort.abort()
+    },
+  }
+}
+
+/** `over` resolves when the request was held for long enough, or its agent has gone. */
+function holdFor(agent: Waiting): { readonly over: Promise<undefined>; readonly stop: () => void } {
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  const over = (): void => resolve(undefined)
+  const timer = setTimeout(over, LIMITS.askHoldMs)
+  const forget = agent.onGone(over)
+  if (agent.isGone) over()
+  return {
+    over: promise,
+    stop() {
+      clearTimeout(timer)
+      forget()
     },
   }
 }
@@ -116,6 +156,10 @@ function unavailable({ rule }: Question): Refusal {
     hint: 'the operator can change the rule to allow or deny',
     rule,
   }
+}
+
+function deniedRefusal({ rule }: Question): Refusal {
+  return { code: 'approval_denied', message: 'the operator denied it', rule }
 }
 
 function pendingRefusal({ rule }: Question, why: string): Refusal {

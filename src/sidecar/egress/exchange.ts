@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Audit, Lane } from '../../audit/audit.ts'
-import type { Refusal } from '../../kernel/errors.ts'
+import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
@@ -19,21 +19,23 @@ export type Result = {
   readonly bytesDown: number
 }
 
-/**
- * One request or tunnel and its two audit events. Each resolves when its line is on disk. I3: nothing is forwarded before
- * `allow` or `deny` has resolved. @throws audit_unavailable
- */
+/** One request or tunnel and its two audit events. */
 export type Exchange = {
   readonly requestId: string
   readonly lane: Lane
+  /** I3: nothing is forwarded before it has resolved, which it does when its line is on disk. @throws audit_unavailable */
   allow(where: Where, rule: AllowedRule, credential: CredentialBinding | undefined, note: string | undefined): Promise<void>
+  /** The same for the answer. @throws audit_unavailable */
   deny(where: Where, refusal: Refusal): Promise<void>
+  /** Never rejects: what happened is owed to the audit, which keeps it until it can be written. */
   finish(where: Where, result: Result): Promise<void>
 }
 
 export type Exchanges = {
   /** Runs the story of one exchange. */
   run(lane: Lane, story: (exchange: Exchange) => Promise<void>): Promise<void>
+  /** Stories that have not ended. */
+  readonly running: number
   /** Resolves when every story has ended, after `LIMITS.settleMs` at the latest: until then the audit must stay open. */
   settled(): Promise<void>
 }
@@ -43,6 +45,9 @@ type ExchangeParts = { readonly audit: Audit; readonly log: Log; readonly system
 export function createExchanges(parts: ExchangeParts): Exchanges {
   const running = new Set<Promise<void>>()
   return {
+    get running() {
+      return running.size
+    },
     async run(lane, story) {
       const told = story(openExchange(parts, lane))
       running.add(told)
@@ -54,8 +59,10 @@ export function createExchanges(parts: ExchangeParts): Exchanges {
     },
     async settled() {
       let timer: NodeJS.Timeout | undefined
-      const timeout = new Promise((resolve) => (timer = setTimeout(resolve, LIMITS.settleMs)))
-      await Promise.race([Promise.allSettled(running), timeout])
+      const timeout = new Promise<'late'>((resolve) => (timer = setTimeout(() => resolve('late'), LIMITS.settleMs)))
+      let isLate = false
+      // The end of one may be the beginning of another: what was cut short in its head is told to the agent, too.
+      while (running.size > 0 && !isLate) isLate = (await Promise.race([Promise.allSettled(running), timeout])) === 'late'
       clearTimeout(timer)
     },
   }
@@ -113,7 +120,7 @@ function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchan
         line,
         refusal === undefined ? 'egress allowed' : allowed === undefined || shownStatus === 403 ? 'egress denied' : 'egress failed',
       )
-      await audit.append({
+      const finished = audit.append({
         event: 'finished',
         request: requestId,
         ...(shownStatus !== undefined && { status: shownStatus }),
@@ -123,6 +130,8 @@ function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchan
         bytes_down: bytesDown,
         duration_ms: durationMs,
       })
+      // An agent that has its answer must not lose the end of it to a full disk.
+      await finished.catch((error: unknown) => log.error({ requestId, code: codeOf(error) }, 'the end of a request waits for the audit'))
     },
   }
 }

@@ -15,7 +15,7 @@ import { DEFAULT_PORT, isPresigned, readFacts, type RequestHead, type Tunnel } f
 import { agentGone, forward, upstreamError, type ForwardedHead, type Outcome } from './forward.ts'
 import { forwardedRequestHeaders, withCredential, withoutCredentials } from './headers.ts'
 import type { Lease } from './lease.ts'
-import type { Live } from './live.ts'
+import type { Live, LiveEntry } from './live.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import { readRoute } from './route.ts'
 
@@ -53,7 +53,8 @@ export function createHandle(parts: HandleParts): Handle {
         const decision = decide(enforced, request)
         if (decision.action === 'deny') return await refuse(exchange, agent, facts, decision.refusal)
         if (decision.action === 'ask') {
-          const refusal = await parts.asking.consult({ requestId: exchange.requestId, lane: exchange.lane, rule: decision.rule.id, facts })
+          const { requestId, lane } = exchange
+          const refusal = await parts.asking.consult({ requestId, lane, rule: decision.rule.id, facts }, agent)
           if (refusal) return await refuse(exchange, agent, facts, refusal)
         }
         // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
@@ -139,35 +140,38 @@ async function pass(
   const { facts } = request
   let outcome: Outcome = { status: undefined, bytesUp: 0, bytesDown: 0 }
   let refusal: Refusal | undefined
-  let address: string | undefined
+  let addresses: readonly string[] | undefined
   const cut = new AbortController()
-  const forget = parts.live.add({
+  const entry: LiveEntry = {
     isAllowed: (changed) =>
-      parts.lease.refusalOf(changed.policy, request.by, agent.head) === undefined && stillPasses(changed, request, passing, address),
+      parts.lease.refusalOf(changed.policy, request.by, agent.head) === undefined && stillPasses(changed, request, passing, addresses),
     cut: () => cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it')),
-  })
+  }
+  const place = parts.live.add(entry, enforced)
   try {
+    cut.signal.throwIfAborted()
     if (agent.isGone) throw agentGone()
     const { rule, target } = passing
     const judged = await parts.addresses.judge(enforced.policy, facts.host, target.port, rule)
     if ('code' in judged) {
       refusal = judged
     } else {
-      address = judged.addresses?.[0]
+      ;({ addresses } = judged)
+      place.check()
       const sent = forwardedRequestHeaders(
         request.route ? parts.lease.without(agent.head.rawHeaders) : agent.head.rawHeaders,
         formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]),
       )
       const head = await forwardedHead(enforced, facts, sent, passing)
       cut.signal.throwIfAborted()
-      const end = { scheme: target.scheme, host: facts.host, port: target.port, addresses: judged.addresses }
+      const end = { scheme: target.scheme, host: facts.host, port: target.port, addresses }
       const pool = parts.upstreams.pool({ ...end, credential: writtenBy(passing)?.id ?? '', generation: enforced.generation })
       outcome = await forward(pool, head, agent, cut.signal)
     }
   } catch (error) {
     outcome = { ...outcome, error }
   } finally {
-    forget()
+    place.leave()
   }
   if (outcome.error !== undefined) {
     const error = upstreamError(outcome.error, formatAuthority(facts.host, facts.port))
@@ -176,20 +180,31 @@ async function pass(
     refusal = refusalOf(error)
   }
   if (refusal) give(agent, refusal, exchange, facts)
-  await exchange.finish(facts, { ...outcome, refusal, address })
+  await exchange.finish(facts, { ...outcome, refusal, address: addresses?.[0] })
 }
 
-/** Whether what is under way could begin under the changed policy, with the same credential and to the same address. I18 */
-function stillPasses(changed: Enforced, request: Request, before: Passing, address: string | undefined): boolean {
-  const route = request.route && changed.policy.routes.find(({ name }) => name === request.route?.name)
-  if (request.route && (route === undefined || route.host !== request.route.host || route.basePath !== request.route.basePath)) return false
-  const now = decide(changed, { facts: request.facts, route })
+/** Whether what is under way could begin under the changed policy, with the same credential and to the same addresses. I18 */
+function stillPasses(
+  changed: Enforced,
+  { facts, route: before }: Request,
+  passing: Passing,
+  addresses: readonly string[] | undefined,
+): boolean {
+  const { policy } = changed
+  const route = before && policy.routes.find(({ name }) => name === before.name)
+  if (before && (route === undefined || !leadsToSame(before, route))) return false
+  const now = decide(changed, { facts, route })
   // What the operator was asked about and approved goes on for as long as the rule asks.
-  if (now.action === 'deny' || (now.action === 'ask' && before.action === 'allow')) return false
-  const [was, is] = [writtenBy(before), writtenBy(now)]
+  if (now.action === 'deny' || (now.action === 'ask' && passing.action === 'allow')) return false
+  const [was, is] = [writtenBy(passing), writtenBy(now)]
   const isSameCredential = was?.id === is?.id && was?.secret === is?.secret && JSON.stringify(was?.place) === JSON.stringify(is?.place)
-  if (!isSameCredential || now.target.scheme !== before.target.scheme) return false
-  return address === undefined || changed.policy.judgeAddresses(request.facts.host, now.rule, [address], []) === undefined
+  if (!isSameCredential || now.target.scheme !== passing.target.scheme) return false
+  if (policy.judgeName(facts.host, now.rule)) return false
+  return addresses === undefined || policy.judgeAddresses(facts.host, now.rule, addresses, []) === undefined
+}
+
+function leadsToSame(a: Route, b: Route): boolean {
+  return a.scheme === b.scheme && a.host === b.host && a.port === b.port && a.basePath === b.basePath
 }
 
 /** The credential that goes out with the request. */

@@ -1,4 +1,4 @@
-import type { Enforced } from './enforced.ts'
+import type { Enforced, Enforcement } from './enforced.ts'
 
 /** Something that goes on while policies change: a tunnel, an exchange, a stream. */
 export type LiveEntry = {
@@ -8,30 +8,39 @@ export type LiveEntry = {
   cut(): void
 }
 
+/** One entry's place among all that runs. */
+export type LivePlace = {
+  /** Looks again, after the entry has learned something of itself (its addresses): the policy may have changed meanwhile. */
+  check(): void
+  leave(): void
+}
+
 /** All that runs, so that a policy that no longer allows something ends it. I18 */
 export type Live = {
-  /** Gives back what takes it out again. */
-  add(entry: LiveEntry): () => void
+  /** `begun` is what decided. It is cut at once when something else came into force since then that does not allow it. */
+  add(entry: LiveEntry, begun: Enforced): LivePlace
   /** Cuts what is no longer allowed, and says how many were cut. */
   review(enforced: Enforced): number
 }
 
-export function createLive(): Live {
+export function createLive(enforcement: Enforcement): Live {
   const entries = new Set<LiveEntry>()
+  function isCut(entry: LiveEntry, enforced: Enforced): boolean {
+    if (entry.isAllowed(enforced)) return false
+    entries.delete(entry)
+    entry.cut()
+    return true
+  }
   return {
-    add(entry) {
+    add(entry, begun) {
       entries.add(entry)
-      return () => entries.delete(entry)
-    },
-    review(enforced) {
-      let cut = 0
-      for (const entry of entries) {
-        if (entry.isAllowed(enforced)) continue
-        entries.delete(entry)
-        entry.cut()
-        cut += 1
+      const check = (): void => {
+        const enforced = enforcement()
+        if (enforced !== begun && entries.has(entry)) isCut(entry, enforced)
       }
-      return cut
+      check()
+      return { check, leave: () => void entries.delete(entry) }
     },
+    review: (enforced) => [...entries].filter((entry) => isCut(entry, enforced)).length,
   }
 }

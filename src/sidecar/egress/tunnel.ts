@@ -13,7 +13,7 @@ import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges } from './exchange.ts'
 import type { Tunnel } from './facts.ts'
 import type { Lease } from './lease.ts'
-import type { Live } from './live.ts'
+import type { Live, LiveEntry } from './live.ts'
 import { refusalOf, type RefusedRequest } from './refuse.ts'
 import { relay } from './relay.ts'
 
@@ -193,26 +193,28 @@ class Passage {
     await this.#exchange.allow(end, rule, undefined, note)
     let bytes = { bytesUp: 0, bytesDown: 0 }
     let refusal: Refusal | undefined
-    let address: string | undefined
+    let addresses: readonly string[] | undefined
     let cause: string | undefined
     const cut = new AbortController()
-    const forget = this.#parts.live.add({
+    const entry: LiveEntry = {
       isAllowed: ({ policy }) =>
-        this.#isProvenFor(policy) &&
-        stillPasses(policy.decideTunnel(end.host, end.port), note) &&
-        this.#isAddressAllowed(policy, end, address),
+        this.#isProvenFor(policy) && stillPasses(policy.decideTunnel(end.host, end.port), note) && isAddressAllowed(policy, end, addresses),
       cut: () => {
         cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it'))
         socket.destroy()
       },
-    })
+    }
+    const place = this.#parts.live.add(entry, this.#enforced)
     try {
+      cut.signal.throwIfAborted()
       const judged = await this.#parts.addresses.judge(this.#enforced.policy, end.host, end.port, rule)
       if ('code' in judged) {
         refusal = judged
       } else {
-        address = judged.addresses?.[0]
-        const upstream = await this.#parts.upstreams.dial({ host: end.host, port: end.port, addresses: judged.addresses })
+        ;({ addresses } = judged)
+        place.check()
+        cut.signal.throwIfAborted()
+        const upstream = await this.#parts.upstreams.dial({ host: end.host, port: end.port, addresses })
         if (!this.#isAccepted) this.accept()
         bytes = await relay(socket, upstream)
       }
@@ -222,10 +224,10 @@ class Passage {
       cause = codeOf(error instanceof SallyportError ? error.cause : error)
       this.#parts.log.warn({ requestId: this.#exchange.requestId, host: end.host, code: refusal.code, cause }, refusal.message)
     }
-    forget()
+    place.leave()
     if (refusal) this.#end(refusal, end, cause)
     else socket.destroy()
-    await this.#exchange.finish(end, { ...bytes, refusal, address })
+    await this.#exchange.finish(end, { ...bytes, refusal, address: addresses?.[0] })
   }
 
   async refuse(end: End | undefined, refusal: Refusal): Promise<void> {
@@ -250,25 +252,27 @@ class Passage {
 
   #serve(tunnel: Tunnel & { host: Hostname }): void {
     const { socket } = this.#arrival
-    const forget = this.#parts.live.add({
+    const entry: LiveEntry = {
       isAllowed: ({ policy }) => {
         const decision = policy.decideTunnel(tunnel.host, tunnel.port)
         return this.#isProvenFor(policy) && decision.action !== 'deny' && decision.carries === 'http' && decision.rule.tls === 'intercept'
       },
-      cut: () => socket.destroy(),
-    })
-    socket.once('close', forget)
-    this.#parts.serve(socket, tunnel)
+      cut: () => void socket.destroy(),
+    }
+    const place = this.#parts.live.add(entry, this.#enforced)
+    socket.once('close', () => place.leave())
+    if (!socket.destroyed) this.#parts.serve(socket, tunnel)
   }
 
   #isProvenFor(policy: Enforced['policy']): boolean {
     return this.#parts.lease.refusalOfTunnel(policy, this.#arrival.isProven) === undefined
   }
+}
 
-  #isAddressAllowed(policy: Enforced['policy'], { host, port }: End, address: string | undefined): boolean {
-    const decision = policy.decideTunnel(host, port)
-    return address === undefined || (decision.action !== 'deny' && policy.judgeAddresses(host, decision.rule, [address], []) === undefined)
-  }
+function isAddressAllowed(policy: Enforced['policy'], { host, port }: End, addresses: readonly string[] | undefined): boolean {
+  const decision = policy.decideTunnel(host, port)
+  if (decision.action === 'deny' || policy.judgeName(host, decision.rule)) return false
+  return addresses === undefined || policy.judgeAddresses(host, decision.rule, addresses, []) === undefined
 }
 
 /** Whether bytes that are passed unseen would be passed so by this decision too. */
