@@ -120,7 +120,7 @@ for (const { why, target } of [
     const file = join(proxy.home, 'upload')
     await writeFile(file, Buffer.alloc(30_000_000))
     const { stdout, stderr } = await run([...curl, '-i', '-T', file, '-H', 'Expect:', target()])
-    assert.match(stdout, /HTTP\/1\.1 403 [^]*"code":"(host_not_allowed|denied_by_rule)"/, stderr)
+    assert.match(stdout, /HTTP\/(?:1\.1|2) 403 [^]*"code":"(host_not_allowed|denied_by_rule)"/, stderr)
   })
 }
 
