@@ -30,6 +30,8 @@ export function secure(socket: Socket, host: Hostname, contexts: Contexts, log: 
   secured.once('secure', () => {
     clearTimeout(timer)
     secured.off('end', onEnd)
+    // Node's own TLS server says so too; without it an HTTP/2 session waits for the end of the handshake for ever.
+    Object.assign(secured, { secureConnecting: false })
     serve(secured)
   })
 }
