@@ -33,6 +33,12 @@ async function allowed(agent: Agent): Promise<Row[]> {
       `curl -H "Authorization: Bearer wrong" ${url}`,
       await agent('curl', '-sS', '-w', '%{http_code} ', '-H', 'Authorization: Bearer wrong', url),
     ),
+    authenticated(`curl --http2 ${url}`, await agent('curl', '-sS', '--http2', '-w', '%{http_code} HTTP/%{http_version} ', url)),
+    authenticated(
+      `curl --socks5-hostname sallyport ${url}`,
+      await agent('curl', '-sS', '-w', '%{http_code} ', '--socks5-hostname', 'sallyport:1080', url),
+    ),
+    authenticated(`curl --noproxy '*' ${url}`, await agent('curl', '-sS', '-w', '%{http_code} ', '--noproxy', '*', url)),
     await agent('sh', '-c', clone).then(({ code, stdout, stderr }) => ({
       what: `git clone https://${API}/git/hello.git`,
       ok: code === 0 && stdout.includes('Cloned with a credential'),
@@ -91,8 +97,8 @@ async function direct(agent: Agent, project: ComposeProject): Promise<Row[]> {
     connect(`socket to the API itself, ${upstream}:443`, upstream, 443),
     connect(`socket to the sidecar's other side, ${sidecar}:3128`, sidecar, 3128),
     ...(await hostAddresses(project)).map((address) => connect(`socket to this machine, ${address}:${host.port}`, address, host.port)),
-    agent('getent', 'hosts', API).then(({ code, stdout }) => ({
-      what: `look up ${API}`,
+    agent('getent', 'hosts', OTHER).then(({ code, stdout }) => ({
+      what: `look up ${OTHER}`,
       ok: code !== 0 && stdout.trim() === '',
       outcome: code === 0 ? `RESOLVED ${oneLine(stdout)}` : 'no such name in the jail',
     })),
