@@ -1,7 +1,10 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { constants, type ServerHttp2Stream } from 'node:http2'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { Agent } from '../egress/agent.ts'
 import type { RequestHead } from '../egress/facts.ts'
 import type { RawHeaders } from '../egress/headers.ts'
+import { watchArrival } from '../upstream/http2-arrival.ts'
 
 /** A request of an HTTP/2 stream. What HTTP/1 has in its first line comes from the pseudo-header fields (RFC 9113 §8.3.1). */
 export class Http2Agent implements Agent {
@@ -18,12 +21,14 @@ export class Http2Agent implements Agent {
   constructor(stream: ServerHttp2Stream, raw: RawHeaders, flags: number) {
     this.#stream = stream
     this.head = headOf(raw)
-    this.#isUploaded = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0
-    this.body = this.#isUploaded ? undefined : stream
+    const hasBody = (flags & constants.NGHTTP2_FLAG_END_STREAM) === 0
+    this.body = hasBody ? stream : undefined
+    // The end of the body may have come with the head.
+    this.#isUploaded = !hasBody || stream.state.remoteClose === 1
+    if (hasBody) this.#watchBody()
     stream.on('trailers', (_trailers: unknown, _flags: number, fields: unknown) => {
       if (Array.isArray(fields)) this.#trailers = fields.filter((part) => typeof part === 'string')
     })
-    stream.on('end', () => (this.#isUploaded = true))
     // Told by 'close' too, and without a listener it would end the process.
     stream.on('error', () => {})
   }
@@ -46,15 +51,11 @@ export class Http2Agent implements Agent {
 
   sendInterim(status: number, headers: readonly string[]): void {
     if (this.isGone || this.#stream.headersSent) return
-    const fields: Record<string, string[]> = {}
-    headers.forEach((name, i) => {
-      if (i % 2 === 0) (fields[name.toLowerCase()] ??= []).push(headers[i + 1] ?? '')
-    })
-    this.#stream.additionalHeaders({ ':status': status, ...fields })
+    this.#stream.additionalHeaders({ ':status': status, ...fieldsOf(headers) })
   }
 
   start(status: number, _reason: string, headers: readonly string[]): void {
-    this.#start = [':status', String(status), ...headers.map((part, i) => (i % 2 === 0 ? part.toLowerCase() : part))]
+    this.#start = [':status', String(status), ...writable(headers)]
   }
 
   flush(): void {
@@ -63,7 +64,8 @@ export class Http2Agent implements Agent {
 
   write(chunk: Buffer): boolean {
     this.#respond(false)
-    return this.isGone || this.#stream.write(chunk)
+    // Node has ended an answer whose status has no body (205): what comes all the same goes nowhere.
+    return this.isGone || this.#stream.writableEnded || this.#stream.write(chunk)
   }
 
   onceDrained(listener: () => void): void {
@@ -75,8 +77,10 @@ export class Http2Agent implements Agent {
     this.#isEnded = true
     // gRPC tells an answer of trailers alone by the end of the stream in its head.
     this.#respond(trailers.length === 0)
-    this.#stream.once('wantTrailers', () => this.#stream.sendTrailers(fieldsOf(trailers)))
+    const fields = fieldsOf(trailers)
+    this.#stream.once('wantTrailers', () => this.#stream.sendTrailers(fields))
     this.#stream.end()
+    this.#boundRest()
     // RFC 9113 §8.1: the rest of a body that nobody wants is stopped without an error.
     if (!this.#isUploaded) this.#stream.once('finish', () => this.#stream.close(constants.NGHTTP2_NO_ERROR))
   }
@@ -97,9 +101,30 @@ export class Http2Agent implements Agent {
     return () => this.#stream.off('close', listener)
   }
 
+  /** What waits to be read stays within the stream's window, and a body that breaks off does not end. */
+  #watchBody(): void {
+    const stream = this.#stream
+    watchArrival(stream, () => (this.#isUploaded = true))
+    const push = stream.push.bind(stream)
+    stream.push = (chunk: Buffer | null): boolean => {
+      // Node ends the readable side of a stream that is reset with NO_ERROR: half a body would go on as a whole one. I10
+      if (chunk !== null || !stream.closed || stream.destroyed) return push(chunk)
+      process.nextTick(() => stream.destroy())
+      return false
+    }
+    // Until somebody wants the body.
+    stream.pause()
+  }
+
+  /** An agent that opens no window for the rest of its answer does not keep it, and the session, for good. */
+  #boundRest(): void {
+    const timer = setTimeout(() => this.#stream.close(constants.NGHTTP2_CANCEL), LIMITS.bodyIdleMs)
+    this.#stream.once('close', () => clearTimeout(timer))
+  }
+
   #respond(endStream: boolean): void {
     if (this.#start === undefined || this.isGone || this.#stream.headersSent) return
-    this.#stream.respond(this.#start as never, { endStream, waitForTrailers: !endStream, ...NO_DATE })
+    this.#stream.respond(this.#start, { endStream, waitForTrailers: !endStream, ...NO_DATE })
   }
 }
 
@@ -130,10 +155,21 @@ function headOf(raw: RawHeaders): RequestHead {
   }
 }
 
-function fieldsOf(flat: RawHeaders): Record<string, string[]> {
-  const fields: Record<string, string[]> = {}
+/** Names in lower case. Node would write them later, where nobody takes its error. @throws on what cannot be written */
+function writable(headers: RawHeaders): string[] {
+  return headers.map((part, i) => {
+    if (i % 2 === 0) validateHeaderName(part)
+    else validateHeaderValue(headers[i - 1] ?? '', part)
+    return i % 2 === 0 ? part.toLowerCase() : part
+  })
+}
+
+/** The same as Node takes what is not the head of an answer. Any name is a field, "__proto__" too. */
+function fieldsOf(headers: RawHeaders): Record<string, string[]> {
+  const flat = writable(headers)
+  const fields = Object.create(null) as Record<string, string[]>
   flat.forEach((name, i) => {
-    if (i % 2 === 0) (fields[name.toLowerCase()] ??= []).push(flat[i + 1] ?? '')
+    if (i % 2 === 0) (fields[name] ??= []).push(flat[i + 1] ?? '')
   })
   return fields
 }

@@ -28,6 +28,8 @@ const SESSION_OPTIONS = {
   maxHeaderListPairs: LIMITS.headFieldsMax,
   streamResetBurst: LIMITS.streamResetsBurst,
   streamResetRate: LIMITS.streamResetsPerSecond,
+  // Two values of a field that should have one are the upstream's own affair, as over HTTP/1. Node would throw.
+  strictSingleValueFields: false,
   maxSessionInvalidFrames: 20,
   maxSessionRejectedStreams: 20,
 }

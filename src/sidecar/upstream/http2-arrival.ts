@@ -1,4 +1,4 @@
-import type { ClientHttp2Stream } from 'node:http2'
+import type { Http2Stream } from 'node:http2'
 
 /** Small pieces are gathered in blocks of so many bytes. */
 const BLOCK_BYTES = 16 * 1024
@@ -10,7 +10,7 @@ const BLOCK_BYTES = 16 * 1024
  * whole one; it marks the stream as closed before the latter only. And each DATA frame that waits holds all of the read that
  * it came in: an upstream that sends single bytes to an agent that does not read would hold a thousand times its window.
  */
-export function watchArrival(stream: ClientHttp2Stream, whole: () => void): void {
+export function watchArrival(stream: Http2Stream, whole: () => void): void {
   const push = stream.push.bind(stream)
   let block = Buffer.alloc(0)
   let used = 0
