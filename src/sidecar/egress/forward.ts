@@ -134,9 +134,9 @@ class Relay implements Dispatcher.DispatchHandler {
     // A reason phrase means nothing to a client (RFC 9112 §4); one that Node would not write is left out. On a header that
     // Node would not write this throws, and the dispatcher ends the exchange with an error.
     this.#agent.start(status, VISIBLE.test(reason ?? '') ? (reason ?? '') : '', headers)
-    // Server-sent events: the head is due at once, not with the first byte of the body. Where both came in one read, one write
-    // takes both.
-    process.nextTick(() => {
+    // Server-sent events: the head is due at once, not with the first byte of the body. What came in one read with it goes with
+    // it: an answer that ends in its head (gRPC's Trailers-Only) must end there for the agent too.
+    setImmediate(() => {
       if (this.#bytesDown === 0 && !this.#isOver) this.#agent.flush()
     })
   }

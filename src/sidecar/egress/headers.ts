@@ -92,8 +92,8 @@ export function forwardedResponseHeaders(headers: readonly Buffer[], status: num
     if (lower === 'transfer-encoding' && (raw[i + 1] ?? '').trim().toLowerCase() !== 'chunked') {
       throw new SallyportError('upstream_invalid', `the answer has "Transfer-Encoding: ${shown(raw[i + 1] ?? '')}"`)
     }
-    // RFC 9110 §8.6: no length on a 204. A client that believed it would wait for bytes that never come.
-    if (lower === 'content-length' && status === 204) continue
+    // RFC 9110 §8.6, §15.3.6: nothing follows these. A client that believed a length would wait for bytes that never come.
+    if (lower === 'content-length' && (status < 200 || status === 204 || status === 205)) continue
     if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower)) continue
     if (named?.has(lower) === true && lower !== 'content-length') continue
     forwarded.push(name, raw[i + 1] ?? '')
