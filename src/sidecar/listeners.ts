@@ -11,19 +11,31 @@ export type Listeners = {
   open(server: Server, endpoint: Endpoint): Promise<string>
   /** Ports that are listened on. */
   readonly ports: ReadonlySet<number>
+  /** Connections that are open now. */
+  readonly connections: number
   /** Stops listening. Resolves when the last connection is gone. */
   close(): Promise<void>
-  /** Ends the connections that HTTP servers have themselves; the front ends its own. */
+  /** Ends connections on which no request is under way, as far as the servers know. */
+  closeIdleConnections(): void
+  /** Ends all connections, also those that became tunnels and WebSockets. */
   closeConnections(): void
 }
 
 export function createListeners(allowsClient: ((address: string) => boolean) | undefined): Listeners {
   const servers: Server[] = []
   const ports = new Set<number>()
+  const open = new Set<Socket>()
   let closed: Promise<unknown> | undefined
   return {
     ports,
+    get connections() {
+      return open.size
+    },
     async open(server, endpoint) {
+      server.on('connection', (socket: Socket) => {
+        open.add(socket)
+        socket.once('close', () => open.delete(socket))
+      })
       if (allowsClient)
         server.prependListener('connection', (socket: Socket) => void (allowsClient(socket.remoteAddress ?? '') || socket.destroy()))
       const { address, port } = await bind(server, endpoint)
@@ -35,8 +47,11 @@ export function createListeners(allowsClient: ((address: string) => boolean) | u
       closed ??= Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))))
       await closed
     },
+    closeIdleConnections() {
+      for (const server of servers) if (server instanceof HttpServer) server.closeIdleConnections()
+    },
     closeConnections() {
-      for (const server of servers) if (server instanceof HttpServer) server.closeAllConnections()
+      for (const socket of open) socket.destroy()
     },
   }
 }

@@ -144,9 +144,13 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     async drain() {
       const closed = listeners.close()
       const deadline = system.elapsed() + LIMITS.drainMs
-      while (front.connections > 0 && system.elapsed() < deadline) {
+      let quiet = system.elapsed() + LIMITS.farewellMs
+      // Connections that stay silent are not waited for, but answers that are on their way are.
+      while (listeners.connections > 0 && system.elapsed() < Math.min(deadline, quiet)) {
+        listeners.closeIdleConnections()
         front.drain()
-        await new Promise((done) => setTimeout(done, 50))
+        await new Promise((done) => setTimeout(done, DRAIN_LOOK_MS))
+        if (exchanges.running > 0) quiet = system.elapsed() + LIMITS.farewellMs
       }
       front.destroy()
       listeners.closeConnections()
@@ -155,6 +159,9 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
+
+/** How often a drain looks whether it is done. */
+const DRAIN_LOOK_MS = 50
 
 export function newSessionId(): string {
   return randomUUID()

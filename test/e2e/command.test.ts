@@ -108,7 +108,7 @@ test('SIGTERM ends it though idle connections, half a request and a half-open tu
 test('SIGHUP does not end it', async () => {
   await using proxy = await startProxy({ policy: POLICY, args: ['--gateway', '127.0.0.1:0'] })
   proxy.child.kill('SIGHUP')
-  while (!proxy.output().includes('SIGHUP')) await once(proxy.child.stderr ?? proxy.child, 'data')
+  while (!proxy.output().includes('reloaded')) await once(proxy.child.stderr ?? proxy.child, 'data')
   assert.equal((await fetch(`http://${proxy.ready.gateway}/healthz`)).status, 200)
 })
 

@@ -43,23 +43,7 @@ type Kept = { readonly scope: 'once' | 'session' | 'denied'; readonly until: num
 export function createAsking(ask: AskOperator | undefined, log: Log, system: Pick<System, 'elapsed'>): Asking {
   const pending = new Map<string, Asked>()
   let isClosed = false
-  /** Answers, by the request that they are for. */
-  const kept = new Map<string, Kept>()
-
-  /** What was answered to this request before: passing by it uses up what is for one. */
-  function take(key: string): Kept['scope'] | undefined {
-    const known = kept.get(key)
-    if (known === undefined) return undefined
-    const isOver = known.until < system.elapsed()
-    if (isOver || known.scope !== 'session') kept.delete(key)
-    return isOver ? undefined : known.scope
-  }
-
-  function keep(key: string, scope: Kept['scope']): void {
-    kept.delete(key)
-    if (kept.size >= LIMITS.approvalsMax) kept.delete(kept.keys().next().value ?? '')
-    kept.set(key, { scope, until: scope === 'session' ? Infinity : system.elapsed() + LIMITS.approvalOnceMs })
-  }
+  const { take, keep } = createKept(system)
 
   /** Asks, unless the same is being asked. */
   function put(asker: AskOperator, key: string, question: Question): Asked | Refusal {
@@ -124,6 +108,29 @@ export function createAsking(ask: AskOperator | undefined, log: Log, system: Pic
     [Symbol.dispose]() {
       isClosed = true
       for (const { abort } of pending.values()) abort.abort()
+    },
+  }
+}
+
+/** Answers, by the request that they are for. */
+function createKept(system: Pick<System, 'elapsed'>): {
+  /** What was answered to this request before: passing by it uses up what is for one. */
+  readonly take: (key: string) => Kept['scope'] | undefined
+  readonly keep: (key: string, scope: Kept['scope']) => void
+} {
+  const kept = new Map<string, Kept>()
+  return {
+    take(key) {
+      const known = kept.get(key)
+      if (known === undefined) return undefined
+      const isOver = known.until < system.elapsed()
+      if (isOver || known.scope !== 'session') kept.delete(key)
+      return isOver ? undefined : known.scope
+    },
+    keep(key, scope) {
+      kept.delete(key)
+      if (kept.size >= LIMITS.approvalsMax) kept.delete(kept.keys().next().value ?? '')
+      kept.set(key, { scope, until: scope === 'session' ? Infinity : system.elapsed() + LIMITS.approvalOnceMs })
     },
   }
 }

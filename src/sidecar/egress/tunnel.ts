@@ -124,6 +124,8 @@ class Passage {
   readonly #exchange: Exchange
   readonly #enforced: Enforced
   #isAccepted = false
+  /** The operator was asked about it and said yes. */
+  #isApproved = false
 
   constructor(parts: TunnelParts, arrival: Arrival, exchange: Exchange, enforced: Enforced) {
     this.#parts = parts
@@ -154,6 +156,7 @@ class Passage {
       const { requestId, lane } = this.#exchange
       refusal = this.#parts.asking.consultAtOnce({ requestId, lane, rule: decision.rule.id, facts: end })
     }
+    this.#isApproved = refusal === undefined && decision.action === 'ask'
     if (refusal) await this.refuse(end, refusal)
     return refusal || decision.action === 'deny' ? undefined : decision
   }
@@ -198,7 +201,9 @@ class Passage {
     const cut = new AbortController()
     const entry: LiveEntry = {
       isAllowed: ({ policy }) =>
-        this.#isProvenFor(policy) && stillPasses(policy.decideTunnel(end.host, end.port), note) && isAddressAllowed(policy, end, addresses),
+        this.#isProvenFor(policy) &&
+        stillPasses(policy.decideTunnel(end.host, end.port), note, this.#isApproved) &&
+        isAddressAllowed(policy, end, addresses),
       cut: () => {
         cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it'))
         socket.destroy()
@@ -276,8 +281,8 @@ function isAddressAllowed(policy: Enforced['policy'], { host, port }: End, addre
 }
 
 /** Whether bytes that are passed unseen would be passed so by this decision too. */
-function stillPasses(decision: TunnelDecision, note: 'passthrough' | 'tcp'): boolean {
-  if (decision.action === 'deny') return false
+function stillPasses(decision: TunnelDecision, note: 'passthrough' | 'tcp', isApproved: boolean): boolean {
+  if (decision.action === 'deny' || (decision.action === 'ask' && !isApproved)) return false
   return note === 'tcp' ? decision.carries === 'tcp' : decision.carries === 'http' && decision.rule.tls === 'passthrough'
 }
 

@@ -4,7 +4,6 @@ import type { Tunnel } from '../egress/facts.ts'
 
 /** What is known of the connections from agents while they last. */
 export type Connections = {
-  readonly size: number
   /** False when there are too many. The connection is counted until it closes. */
   add(socket: Socket): boolean
   destroyAll(): void
@@ -36,9 +35,6 @@ export function createConnections(): Connections {
     return state
   }
   return {
-    get size() {
-      return open.size
-    },
     add(socket) {
       open.add(socket)
       socket.once('close', () => open.delete(socket))

@@ -38,9 +38,7 @@ export type Front = {
   /** For the gateway's reverse routes. */
   onRouteRequest(request: IncomingMessage, response: ServerResponse): void
   onRouteUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
-  /** Connections that are open now. */
-  readonly connections: number
-  /** Ends idle connections; running exchanges go on. */
+  /** Ends idle connections inside tunnels; running exchanges go on. */
   drain(): void
   /** Ends all connections. */
   destroy(): void
@@ -55,7 +53,6 @@ export function createFront(parts: FrontParts): Front {
   const connections = createConnections()
   const http1 = createHttp1({ ...parts, connections })
   const http2 = createHttp2(parts.handle, parts.log)
-  const proxies: HttpServer[] = []
 
   const inner = http1.createServer()
   inner.on('connect', (_request: IncomingMessage, socket: Socket) => {
@@ -80,7 +77,6 @@ export function createFront(parts: FrontParts): Front {
   return {
     createProxy() {
       const server = http1.createServer()
-      proxies.push(server)
       server.on('connection', (socket: Socket) => {
         if (!connections.add(socket)) http1.refuse(socket, { code: 'overloaded', message: 'too many connections' })
       })
@@ -104,11 +100,8 @@ export function createFront(parts: FrontParts): Front {
     },
     onRouteRequest: (request, response) => http1.onRequest(request, response, 'gateway'),
     onRouteUpgrade: (request, socket, head) => http1.onUpgrade(request, socket, head, 'gateway'),
-    get connections() {
-      return connections.size
-    },
     drain() {
-      for (const server of [...proxies, inner]) server.closeIdleConnections()
+      inner.closeIdleConnections()
       http2.drain()
     },
     destroy() {
