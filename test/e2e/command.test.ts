@@ -105,7 +105,7 @@ test('SIGTERM ends it though idle connections, half a request and a half-open tu
   for (const socket of [...sockets, tunnel]) socket.destroy()
 })
 
-test('SIGHUP does not end it', async () => {
+test('SIGHUP makes it read its policy anew, and does not end it', async () => {
   await using proxy = await startProxy({ policy: POLICY, args: ['--gateway', '127.0.0.1:0'] })
   proxy.child.kill('SIGHUP')
   while (!proxy.output().includes('reloaded')) await once(proxy.child.stderr ?? proxy.child, 'data')
