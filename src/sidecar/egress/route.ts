@@ -13,7 +13,7 @@ const TARGET = /^\/route\/([^/?]*)([^]*)$/
 
 /**
  * The facts of a request to a reverse route: the route's host, and its base path with what follows the route's name behind
- * it, as it came. That nothing in it leads out of the base path is the policy's to say, which sees the whole path.
+ * it, as it came. I20: that nothing in it leads out of the base path is the policy's to say, which sees the whole path.
  */
 export function readRoute(head: RequestHead, routes: readonly Route[]): { facts: Facts; route: Route } | Refusal {
   const refusal = refuseHead(head) ?? refuseHost(head)

@@ -29,7 +29,7 @@ export type FrontParts = Omit<TunnelParts, 'serve' | 'recognise'> & {
   readonly isResolver: boolean
 }
 
-/** Every way in. All lead to one story for requests and one for tunnels. */
+/** Every way in. All lead to one story for requests and one for tunnels. I16 */
 export type Front = {
   createProxy(): HttpServer
   createSocks(): Server

@@ -3,7 +3,7 @@ import { isAddress, isHostname, parseHostname, type Hostname } from '../../kerne
 import { LIMITS } from '../../kernel/limits.ts'
 import { bareAnswer, RCODE, readQuery, type Query, type Rcode } from './query.ts'
 
-/** The address that a listener is asked at. It is the only one that is ever answered. */
+/** The address that a listener is asked at. It is the only one that is ever answered. I19 */
 export type Place = {
   readonly address: Hostname
   readonly type: 'A' | 'AAAA'
