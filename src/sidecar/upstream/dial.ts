@@ -10,7 +10,7 @@ export type Target = { readonly host: Hostname; readonly port: number; readonly 
 /** Protocols by their ALPN ids (RFC 7301), the preferred one first. */
 export type Alpn = 'h2' | 'http/1.1'
 
-/** Connects, for requests and tunnels: straight, or by the upstream proxy. @throws upstream_unreachable, upstream_timeout, upstream_proxy_failed */
+/** Connects, for requests and tunnels: straight, or by the upstream proxy. The socket may be paused. @throws upstream_unreachable, upstream_timeout, upstream_proxy_failed */
 export type Dial = (target: Target) => Promise<Socket>
 
 /** Connects to the first address that answers. @throws upstream_unreachable, upstream_timeout */

@@ -150,7 +150,10 @@ function openBySocks(proxy: UpstreamProxy, socket: Socket, { host, port }: End):
     destination: { host, port },
     timeout: LIMITS.connectMs,
   })
+  // Sockets here are half-open: the package would wait for a proxy that has ended already.
+  const giveUp = (): void => void socket.destroy()
   return new Promise((resolve, reject) => {
+    socket.once('end', giveUp)
     client.once('error', ({ message }: Error) => {
       socket.destroy()
       reject(new SallyportError('upstream_proxy_failed', `the upstream proxy does not lead to ${formatAuthority(host, port)} (${message})`))
@@ -161,7 +164,7 @@ function openBySocks(proxy: UpstreamProxy, socket: Socket, { host, port }: End):
       const take = (chunk: Buffer): void => void early.push(chunk)
       socket.on('data', take)
       setImmediate(() => {
-        socket.off('data', take).pause()
+        socket.off('end', giveUp).off('data', take).pause()
         if (early.length > 0) socket.unshift(Buffer.concat(early))
         resolve(socket)
       })
