@@ -52,7 +52,7 @@ type Line = Readonly<Record<string, unknown>>
 type Seen = { readonly status: number; readonly body: string; readonly decided: Line; readonly finished: Line }
 
 async function send(way: Way, scheme: Scheme, host: string, method: string, path: string): Promise<Seen> {
-  const before = (await setting.gate.audit()).length
+  const known = (await setting.gate.audit()).length
   let status: number
   let body: string
   try {
@@ -69,7 +69,7 @@ async function send(way: Way, scheme: Scheme, host: string, method: string, path
     body = error.said
   }
   return eventually(async () => {
-    const [decided, finished, ...more] = (await setting.gate.audit()).slice(before) as Line[]
+    const [decided, finished, ...more] = (await setting.gate.audit()).slice(known) as Line[]
     assert.ok(decided && finished && more.length === 0, 'two lines')
     assert.equal(decided['request'], finished['request'])
     return { status, body, decided, finished }
@@ -113,7 +113,7 @@ for (const scheme of SCHEMES) {
     assert.equal(first.seen.decided['credential'], 'api-token')
     assert.equal(first.seen.finished['status'], 200)
     for (const { way, seen } of rest) {
-      const ruled = way === 'route' ? without(first.seen.decided, 'rule') : first.seen.decided
+      const ruled: Line = way === 'route' ? without(first.seen.decided, 'rule') : first.seen.decided
       assert.deepEqual(common(seen.decided, way), common(ruled, way), way)
       assert.deepEqual(common(seen.finished, way), common(first.seen.finished, way), way)
     }
@@ -139,7 +139,7 @@ for (const scheme of SCHEMES) {
       assert.equal(first.seen.decided['decision'], code === 'address_refused' ? 'allow' : 'deny')
       assert.equal(first.seen.finished['code'], code)
       for (const { way, seen } of rest) {
-        const ruled = way === 'route' ? without(first.seen.decided, 'rule') : first.seen.decided
+        const ruled: Line = way === 'route' ? without(first.seen.decided, 'rule') : first.seen.decided
         assert.equal(seen.status, status, way)
         assert.deepEqual(common(seen.decided, way), common(ruled, way), way)
         assert.deepEqual(common(seen.finished, way), common(first.seen.finished, way), way)

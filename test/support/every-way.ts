@@ -51,7 +51,7 @@ export type EveryWay = AsyncDisposable & {
   open(way: Way, scheme: Scheme, host: string): Promise<Opened>
 }
 
-export type Opened = { readonly socket: Socket; target(path: string): string; readonly authority: string }
+export type Opened = { readonly socket: Socket; readonly target: (path: string) => string; readonly authority: string }
 
 /** @param policy has a route for each host and scheme that is asked for by a route, with the name that `routeTo` gives */
 export async function openEveryWay(policy: string, hosts: readonly string[], options: Partial<TestGateOptions> = {}): Promise<EveryWay> {
@@ -159,14 +159,17 @@ export async function dialSocks(socksPort: number, address: Buffer, port: number
 /** So many bytes, or fewer where the connection ends before. What follows stays on the socket. */
 export async function readBytes(socket: Socket, count: number): Promise<Buffer> {
   let bytes: Buffer = Buffer.alloc(0)
-  let hasEnded = socket.readableEnded
-  const onEnd = (): void => void (hasEnded = true)
-  socket.once('end', onEnd)
-  while (bytes.length < count && !hasEnded && !socket.destroyed) {
-    const chunk: unknown = socket.read(count - bytes.length) ?? socket.read()
+  while (bytes.length < count && !socket.readableEnded && !socket.destroyed) {
+    const chunk: unknown = socket.read(Math.min(count - bytes.length, Math.max(socket.readableLength, 1)))
     if (Buffer.isBuffer(chunk)) bytes = Buffer.concat([bytes, chunk])
-    else await Promise.race([once(socket, 'readable'), once(socket, 'end'), once(socket, 'close')]).catch(() => {})
+    else if (!socket.readableEnded)
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          for (const event of ['readable', 'end', 'close']) socket.off(event, done)
+          resolve()
+        }
+        for (const event of ['readable', 'end', 'close']) socket.on(event, done)
+      })
   }
-  socket.off('end', onEnd)
   return bytes
 }

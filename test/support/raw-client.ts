@@ -32,7 +32,11 @@ export async function openTunnel(port: number, authority: string): Promise<{ sta
     if (chunk) head += chunk.toString('latin1')
     else await Promise.race([once(socket, 'readable'), once(socket, 'close')])
   }
-  return { status: Number(head.split(' ')[1]), head, socket }
+  const status = Number(head.split(' ')[1])
+  const end = head.indexOf('\r\n\r\n') + 4
+  // A server that speaks first may have spoken already.
+  if (status === 200 && head.length > end && !socket.destroyed) socket.unshift(Buffer.from(head.slice(end), 'latin1'))
+  return { status, head: status === 200 ? head.slice(0, end) : head, socket }
 }
 
 /** TLS inside a tunnel, with the session's authority trusted. */

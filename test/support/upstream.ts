@@ -85,8 +85,8 @@ export async function openServer(listener: RequestListener, tls?: { cert: string
 }
 
 /** A server of bare sockets, for answers that no HTTP server would give. */
-export function openRawUpstream(onSocket: (socket: Socket) => void): Promise<Upstream> {
-  return listenAsUpstream(createTcpServer(onSocket), [])
+export function openRawUpstream(onSocket: (socket: Socket) => void, place?: Place): Promise<Upstream> {
+  return listenAsUpstream(createTcpServer({ allowHalfOpen: true }, onSocket), [], place)
 }
 
 export type Place = { readonly host: string; readonly port: number }
