@@ -42,7 +42,10 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
         next = read(parts, current.generation + 1)
       } catch (error) {
         const code = error instanceof SallyportError ? error.code : codeOf(error)
-        log.error({ code, reason: error instanceof Error ? error.message : String(error) }, 'reload failed: the policy before stays in force')
+        log.error(
+          { code, reason: error instanceof Error ? error.message : String(error) },
+          'reload failed: the policy before stays in force',
+        )
         await note(audit, { event: 'reload_failed', code }, log)
         return false
       }

@@ -151,7 +151,7 @@ function holdFor(agent: Waiting): { readonly over: Promise<undefined>; readonly 
   }
 }
 
-/** Identical requests: an approval is for no other path, method or end, and for no other rule. */
+/** I21: an approval is for identical requests: no other path, method or end, and no other rule. */
 function keyOf({ rule, facts: { scheme, host, port, method, path } }: Question): string {
   return JSON.stringify([rule, scheme, host, port, method, path])
 }

@@ -190,7 +190,7 @@ class Passage {
     }
   }
 
-  /** Bytes as they are, between the agent and the judged address. I8: no credential is ever near. */
+  /** Bytes as they are, between the agent and the judged address. I8: no credential is ever near. I17 */
   async passThrough(end: End, rule: AllowedRule, note: 'passthrough' | 'tcp'): Promise<void> {
     const { socket } = this.#arrival
     await this.#exchange.allow(end, rule, undefined, note)

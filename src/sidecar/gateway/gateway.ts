@@ -39,8 +39,9 @@ export async function createGateway(caPem: string, routes: RouteTakers): Promise
   return app.server
 }
 
+const isRoute = ({ url }: IncomingMessage): boolean => url?.startsWith(ROUTE_PREFIX) === true
+
 function createGatewayServer(handler: (request: IncomingMessage, response: ServerResponse) => void, routes: RouteTakers): Server {
-  const isRoute = ({ url }: IncomingMessage): boolean => url?.startsWith(ROUTE_PREFIX) === true
   const server = createServer({
     maxHeaderSize: LIMITS.headBytesMax,
     headersTimeout: LIMITS.headTimeoutMs,

@@ -47,6 +47,7 @@ export function createHttp2(handle: Handle, log: Log): Http2 {
       const isIdle = watchIdle(session)
       session.on('stream', (stream: ServerHttp2Stream, _headers: unknown, flags: number, raw: unknown) => {
         isIdle(stream)
+        // I22: each stream has an agent, a decision and a credential of its own.
         const agent = new Http2Agent(stream, Array.isArray(raw) ? raw.filter((part) => typeof part === 'string') : [], flags)
         handle(agent, tunnel).catch(() => agent.abort())
       })

@@ -10,7 +10,12 @@ export type Addresses = {
    * The addresses that a request to an allowed host may be sent to, or why it may not. None for a name that is left to the
    * upstream proxy. @throws upstream_name_failed
    */
-  judge(policy: Policy, host: Hostname, port: number, rule: AllowedRule): Promise<{ readonly addresses: readonly string[] | undefined } | Refusal>
+  judge(
+    policy: Policy,
+    host: Hostname,
+    port: number,
+    rule: AllowedRule,
+  ): Promise<{ readonly addresses: readonly string[] | undefined } | Refusal>
 }
 
 /**
