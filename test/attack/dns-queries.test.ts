@@ -63,7 +63,7 @@ const EXFILTRATION = [
   'host.docker.internal',
 ]
 
-test('I3 no name, allowed or not, of any type, over UDP or TCP, makes the answerer open a socket, look up or send to another', async () => {
+test('I19 no name, allowed or not, of any type, over UDP or TCP, makes the answerer open a socket, look up or send to another', async () => {
   await using resolver = await openWatchedResolver('127.0.0.1', [KNOWN])
   await using client = await openUdpClient(resolver.address)
   const names = [...EXFILTRATION, KNOWN, 'sallyport', '1.0.0.127.in-addr.arpa', '8.8.8.8.in-addr.arpa']
@@ -79,7 +79,7 @@ test('I3 no name, allowed or not, of any type, over UDP or TCP, makes the answer
   assert.ok(misbehaved.entries.includes('lookup') && misbehaved.entries.includes('connect'))
 })
 
-test('I3 the answerer has nothing to ask others with: no client, no look-up among what it imports', () => {
+test('I19 the answerer has nothing to ask others with: no client, no look-up among what it imports', () => {
   const files = projectFiles().filter((file) => file.startsWith('src/sidecar/resolver/'))
   assert.ok(files.length >= 3)
   const allowed = new Set(['node:dgram createSocket', 'node:net createServer', 'dns-packet DNSSEC_OK encode RECURSION_AVAILABLE'])
@@ -97,7 +97,7 @@ test('I3 the answerer has nothing to ask others with: no client, no look-up amon
   }
 })
 
-test('I3 the library of the wire format reaches no network either', () => {
+test('I19 the library of the wire format reaches no network either', () => {
   const loaded = ['index', 'types', 'rcodes', 'opcodes', 'classes', 'optioncodes'].map((name) =>
     readProject(`node_modules/dns-packet/${name}.js`),
   )
@@ -106,7 +106,7 @@ test('I3 the library of the wire format reaches no network either', () => {
 })
 
 for (const name of EXFILTRATION) {
-  test(`I3 ${name.slice(0, 60)} does not exist, for any type of record`, async () => {
+  test(`I19 ${name.slice(0, 60)} does not exist, for any type of record`, async () => {
     await using setting = await openSetting()
     for (const type of [TYPE.A, TYPE.AAAA, TYPE.TXT, TYPE.NS, TYPE.HTTPS, TYPE.SVCB, TYPE.ANY]) {
       const { rcode, data } = readAnswer(await askUdp(setting.address, queryFor(name, { type })))
