@@ -16,6 +16,8 @@ export type Upstream<R extends Recorded = Recorded> = AsyncDisposable & {
   readonly requests: R[]
   /** Connections that were made, also those without a request. */
   readonly connections: number
+  /** Connections that are open now. */
+  readonly open: number
 }
 
 /** The authority that the test's upstreams are certified by, and its PEM file for the gate. */
@@ -112,6 +114,9 @@ export async function listenAsUpstream<R extends Recorded>(
     requests,
     get connections() {
       return connections
+    },
+    get open() {
+      return sockets.size
     },
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy()
