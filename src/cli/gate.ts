@@ -60,6 +60,12 @@ export async function runGate(config: SidecarConfig, io: Io): Promise<number> {
 export function leaseOf(io: Io): { checkLease?: CheckLease } {
   const lease = io.env['SALLYPORT_LEASE']
   if (!lease) return {}
+  // It has to fit where clients put it: header fields, and the 255 bytes that SOCKS5 has for a password (RFC 1929).
+  if (!/^[\x21-\x7e]{16,255}$/.test(lease)) {
+    throw new SallyportError('config_invalid', 'SALLYPORT_LEASE is not 16 to 255 characters of visible ASCII', {
+      hint: 'make one with: openssl rand -hex 32',
+    })
+  }
   const known = createHash('sha256').update(lease).digest()
   return { checkLease: (token) => timingSafeEqual(createHash('sha256').update(token).digest(), known) }
 }
