@@ -64,7 +64,11 @@ export type Frame = { readonly type: number; readonly flags: number; readonly st
 const PREFACE_BYTES = 24
 
 /** A server of HOST that says it speaks h2, sends SETTINGS, and then whatever `onFrame` writes for each frame that comes. */
-export function openFrames(onFrame: (frame: Frame, socket: TLSSocket) => void, first: Buffer = settings()): Promise<TestServer> {
+export function openFrames(
+  onFrame: (frame: Frame, socket: TLSSocket) => void,
+  first: Buffer = settings(),
+  { acknowledges = true } = {},
+): Promise<TestServer> {
   return openTlsSockets(
     (socket) => {
       let buffer = Buffer.alloc(0)
@@ -82,7 +86,7 @@ export function openFrames(onFrame: (frame: Frame, socket: TLSSocket) => void, f
           if (buffer.length < end) return
           const read = { type: buffer[3] ?? 0, flags: buffer[4] ?? 0, stream: buffer.readUInt32BE(5), payload: buffer.subarray(9, end) }
           buffer = buffer.subarray(end)
-          if (read.type === TYPE.SETTINGS && (read.flags & FLAG.ACK) === 0) socket.write(frame(TYPE.SETTINGS, FLAG.ACK, 0))
+          if (acknowledges && read.type === TYPE.SETTINGS && (read.flags & FLAG.ACK) === 0) socket.write(frame(TYPE.SETTINGS, FLAG.ACK, 0))
           onFrame(read, socket)
         }
       })

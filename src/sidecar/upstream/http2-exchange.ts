@@ -7,8 +7,11 @@ import { http2Headers, http2Trailers, rawFields } from './http2-fields.ts'
 import { watchArrival } from './http2-arrival.ts'
 import type { UpstreamController, UpstreamHandler, UpstreamRequest } from './upstream.ts'
 
-/** What became of a stream: its exchange is over, or the upstream says that it did nothing (RFC 9113 §8.7) and it may run again. */
-export type StreamEnd = 'over' | 'unprocessed'
+/**
+ * What became of a stream: its exchange is over; or the upstream says that it did nothing (RFC 9113 §8.7) and it may run again; or
+ * what came was invalid, and the connection is not to be trusted with more.
+ */
+export type StreamEnd = 'over' | 'unprocessed' | 'invalid'
 
 /** One request and its answer, from the moment it waits for a stream. */
 export class Http2Exchange implements UpstreamController {
@@ -27,6 +30,7 @@ export class Http2Exchange implements UpstreamController {
   #hasAnswer = false
   /** END_STREAM has arrived. Without it the end of a stream is no end of an answer. */
   #isWhole = false
+  #isInvalid = false
   #isPaused = false
   #isOver = false
 
@@ -98,6 +102,7 @@ export class Http2Exchange implements UpstreamController {
   /** Ends it with an error, once. */
   fail(error: Error): void {
     if (this.#isOver) return
+    this.#isInvalid = error instanceof SallyportError && error.code === 'upstream_invalid'
     this.#end()
     this.#request.body?.destroy(error)
     this.#handler.onResponseError?.(this, error)
@@ -108,18 +113,18 @@ export class Http2Exchange implements UpstreamController {
     watchArrival(stream, () => (this.#isWhole = true))
     stream.on('headers', (fields, _flags, raw) => this.#interimAnswer(Number(fields[':status']), raw))
     stream.on('response', (fields, _flags, raw) => this.#answer(stream, Number(fields[':status']), raw))
-    stream.on('trailers', (_fields, _flags, raw) => (this.rawTrailers = rawFields(raw)))
+    stream.on('trailers', (_fields, _flags, raw) => this.#tell(() => (this.rawTrailers = rawFields(raw))))
     stream.on('end', () => this.#complete(stream))
     stream.on('error', (error: Error) => (failure = error))
     stream.on('close', () => {
-      if (this.#isOver) return ended('over')
+      if (this.#isOver) return ended(this.#isInvalid ? 'invalid' : 'over')
       const isUntouched = !this.#hasAnswer && this.#bytesSent === 0
       if (isUntouched && isUnprocessed(stream.rstCode, failure)) {
         this.#detach()
         return ended('unprocessed')
       }
       this.fail(http2Error(stream.rstCode, failure, this.#where))
-      ended('over')
+      ended(this.#isInvalid ? 'invalid' : 'over')
     })
   }
 
@@ -128,8 +133,7 @@ export class Http2Exchange implements UpstreamController {
     if (this.#interim > LIMITS.interimAnswersMax) {
       return this.fail(new SallyportError('upstream_invalid', `${this.#where} sends interim answers without end`))
     }
-    this.rawHeaders = rawFields(raw)
-    this.#tell(() => this.#handler.onResponseStart?.(this, status, {}))
+    this.#begin(status, raw)
   }
 
   #answer(stream: ClientHttp2Stream, status: number, raw: readonly string[]): void {
@@ -138,14 +142,20 @@ export class Http2Exchange implements UpstreamController {
       return this.fail(new SallyportError('upstream_invalid', `the answer of ${this.#where} has a status ${status} where none can be`))
     }
     this.#hasAnswer = true
-    this.rawHeaders = rawFields(raw)
     this.#expect(LIMITS.upstreamBodyIdleMs)
-    this.#tell(() => this.#handler.onResponseStart?.(this, status, {}))
+    this.#begin(status, raw)
     if (this.#isOver) return
     stream.on('data', (chunk: Buffer) => {
       if (this.#isOver) return
       this.#timer?.refresh()
       this.#tell(() => this.#handler.onResponseData?.(this, chunk))
+    })
+  }
+
+  #begin(status: number, raw: readonly string[]): void {
+    this.#tell(() => {
+      this.rawHeaders = rawFields(raw)
+      this.#handler.onResponseStart?.(this, status, {})
     })
   }
 

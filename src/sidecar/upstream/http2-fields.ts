@@ -1,5 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { sensitiveHeaders, type OutgoingHttpHeaders } from 'node:http2'
+import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { UpstreamRequest } from './upstream.ts'
 
 /** Fields that HPACK may keep in its tables: all others, whatever an agent calls its credentials, are never indexed (RFC 7541 §7.1.3). */
@@ -48,8 +50,13 @@ export function http2Trailers(trailers: readonly string[]): OutgoingHttpHeaders 
   return { ...fields, [sensitiveHeaders]: Object.keys(fields) }
 }
 
-/** Fields as they came, without pseudo-header fields, as undici gives them: name, value, … */
+/**
+ * Fields as they came, without pseudo-header fields, as undici gives them: name, value, …
+ * @throws upstream_invalid when they are too long: nghttp2 holds an upstream to our limit only once it has acknowledged it
+ */
 export function rawFields(raw: readonly string[]): Buffer[] {
+  const bytes = raw.reduce((sum, part) => sum + part.length, 0)
+  if (bytes > LIMITS.headBytesMax) throw new SallyportError('upstream_invalid', `a head of the answer has ${bytes} bytes`)
   const fields: Buffer[] = []
   for (let i = 0; i < raw.length; i += 2) {
     if (raw[i]?.startsWith(':') === true) continue

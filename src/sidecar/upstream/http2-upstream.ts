@@ -102,6 +102,8 @@ class Session implements Http2Upstream {
     this.#running.add(exchange)
     exchange.start(this.#session, (end) => {
       this.#running.delete(exchange)
+      // It might go on sending what nobody looks at any more.
+      if (end === 'invalid') this.close()
       if (this.load === 0) this.#rest()
       if (end === 'unprocessed') this.#events.onUnprocessed(exchange)
       else this.#events.onRoom()
