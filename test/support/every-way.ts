@@ -41,8 +41,8 @@ export class NotCarried extends Error {
 export type EveryWay = AsyncDisposable & {
   readonly gate: TestGate
   readonly ca: string
-  at(host: string, port: number): Place
-  tls(host: string): { cert: string; key: string }
+  readonly at: (host: string, port: number) => Place
+  readonly tls: (host: string) => { cert: string; key: string }
   /** A connection to the host as the way carries it, before anything is said on it. @throws NotCarried */
   dial(way: Carrying, host: string, port: number): Promise<Socket>
   /** The same with TLS on it. @throws NotCarried */
