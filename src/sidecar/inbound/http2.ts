@@ -41,6 +41,8 @@ export function createHttp2(handle: Handle, log: Log): Http2 {
       const session = performServerHandshake(socket, SESSION_OPTIONS)
       sessions.add(session)
       session.once('close', () => sessions.delete(session))
+      // Its socket may be half open, and the session says nothing of that: an agent that ended its side would hold upstreams.
+      socket.once('end', () => session.destroy())
       session.on('error', (error) => {
         if (codeOf(error) !== 'ECONNRESET') log.warn({ host: tunnel.host, code: codeOf(error) }, 'HTTP/2 with the agent failed')
       })
