@@ -177,8 +177,8 @@ for (const { why, data } of [
 
 for (const code of [0, 8, 2]) {
   test(`I10 a body that the agent breaks off by a reset with code ${code} does not end as a whole one`, async () => {
-    const whole: string[] = []
-    await using other = await openSetting({ answer: ({ body }) => void whole.push(body.toString()) })
+    const arrived: string[] = []
+    await using other = await openSetting({ answer: ({ body }) => void arrived.push(body.toString()) })
     using agent = await openFrameAgent({ ...to, port: other.gate.port, targetPort: other.secure.port, ca: other.ca })
     const head = [...getOf(`${API}:${other.secure.port}`, '/half').slice(1), [':method', 'POST']] as [string, string][]
     agent.send(headers(1, head), frame(TYPE.DATA, 0, 1, Buffer.from('half')))
@@ -188,7 +188,7 @@ for (const code of [0, 8, 2]) {
     while (!events.some(({ event }) => event === 'finished')) events = await other.gate.audit()
     assert.equal(events.find(({ event }) => event === 'finished')?.['code'], 'agent_gone')
     while (other.secure.open > 0) await new Promise(setImmediate)
-    assert.deepEqual(whole, [])
+    assert.deepEqual(arrived, [])
   })
 }
 

@@ -78,11 +78,15 @@ export class Http2Agent implements Agent {
     // gRPC tells an answer of trailers alone by the end of the stream in its head.
     this.#respond(trailers.length === 0)
     const fields = fieldsOf(trailers)
-    this.#stream.once('wantTrailers', () => this.#stream.sendTrailers(fields))
+    this.#stream.once('wantTrailers', () => {
+      this.#stream.sendTrailers(fields)
+      setImmediate(this.#stopUpload)
+    })
     this.#stream.end()
     this.#boundRest()
-    // RFC 9113 §8.1: the rest of a body that nobody wants is stopped without an error.
-    if (!this.#isUploaded) this.#stream.once('finish', () => this.#stream.close(constants.NGHTTP2_NO_ERROR))
+    if (this.#isUploaded) return
+    setImmediate(this.#stopUpload)
+    this.#stream.on('data', this.#stopUpload).resume()
   }
 
   refuse(status: number, headers: Readonly<Record<string, string>>, body: string): void {
@@ -114,6 +118,11 @@ export class Http2Agent implements Agent {
     }
     // Until somebody wants the body.
     stream.pause()
+  }
+
+  /** RFC 9113 §8.1: the rest of a body that nobody wants is stopped without an error, behind the whole answer and never before. */
+  readonly #stopUpload = (): void => {
+    if (!this.#isUploaded && !this.isGone && this.#stream.state.localClose === 1) this.#stream.close(constants.NGHTTP2_NO_ERROR)
   }
 
   /** An agent that opens no window for the rest of its answer does not keep it, and the session, for good. */
