@@ -9,6 +9,8 @@ export type Program = { readonly names: readonly string[]; readonly package: str
 /** What agents' programs are tried with, besides Node itself. */
 const CLIENTS: readonly Program[] = [
   ...['curl', 'wget', 'git', 'openssl', 'python3'].map((name) => ({ names: [name], package: name })),
+  // The proxy of many an office.
+  { names: ['squid'], package: 'squid' },
   // Signs in what a browser trusts.
   { names: ['certutil'], package: 'libnss3-tools' },
 ]

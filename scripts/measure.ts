@@ -40,6 +40,12 @@ async function startOnce(home: string, policy: string): Promise<Run> {
     policy,
     '--http',
     '127.0.0.1:0',
+    '--socks',
+    '127.0.0.1:0',
+    '--transparent',
+    '127.0.0.1:0,127.0.0.1:0',
+    '--dns',
+    '127.0.0.1:0',
     '--gateway',
     '127.0.0.1:0',
   ]

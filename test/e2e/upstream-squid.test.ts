@@ -6,12 +6,11 @@ import { connect, createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { parseUpstreamProxy } from '../../../src/sidecar/upstream/proxy.ts'
-import { createUpstreams } from '../../../src/sidecar/upstream/upstreams.ts'
-import { openHttp2Upstream } from '../../support/http2-upstream.ts'
-import { without } from '../../support/pki.ts'
-import { openUpstream } from '../../support/upstream.ts'
-import { ask, HOST, keyFor, LEAF, TRUST } from '../../support/upstream-client.ts'
+import { parseUpstreamProxy } from '../../src/sidecar/upstream/proxy.ts'
+import { createUpstreams } from '../../src/sidecar/upstream/upstreams.ts'
+import { openHttp2Upstream } from '../support/http2-upstream.ts'
+import { openUpstream } from '../support/upstream.ts'
+import { ask, HOST, keyFor, LEAF, TRUST } from '../support/upstream-client.ts'
 
 /** The real program, in the foreground, that knows HOST as loopback. */
 async function openSquid(): Promise<AsyncDisposable & { readonly port: number }> {
@@ -57,7 +56,7 @@ async function openSquid(): Promise<AsyncDisposable & { readonly port: number }>
   }
 }
 
-test('by squid: HTTP/2 and HTTP/1.1 through a tunnel, plain http in absolute form', { skip: without('squid', '-v') }, async () => {
+test('by squid: HTTP/2 and HTTP/1.1 through a tunnel, plain http in absolute form', async () => {
   await using squid = await openSquid()
   await using upstreams = createUpstreams(TRUST, parseUpstreamProxy(`http://127.0.0.1:${squid.port}`))
   for (const protocol of ['h2', 'http/1.1'] as const) {
