@@ -24,12 +24,14 @@ const PROXY_STATUS: Partial<Record<RefusalCode, string>> = {
   head_timeout: 'http_request_error',
   upstream_name_failed: 'dns_error',
   upstream_unreachable: 'destination_unavailable',
+  upstream_proxy_failed: 'destination_unavailable',
   upstream_tls_failed: 'tls_certificate_error',
   upstream_invalid: 'http_protocol_error',
   upstream_timeout: 'http_response_timeout',
   secret_unavailable: 'proxy_configuration_error',
   audit_unavailable: 'proxy_internal_error',
   overloaded: 'connection_limit_reached',
+  host_busy: 'connection_limit_reached',
   internal: 'proxy_internal_error',
 }
 
