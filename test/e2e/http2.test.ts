@@ -64,7 +64,7 @@ const STORIES: Readonly<Record<string, (request: StreamRequest, response: Server
     response.writeHead(200, { trailer: 'x-late' })
     request.on('data', (chunk: Buffer) => response.write(chunk))
     request.on('end', () => {
-      response.addTrailers({ 'x-late': `got ${request.trailers['x-sent'] ?? 'nothing'}`, __proto__x: 'y', 'grpc-status': '0' })
+      response.addTrailers({ 'x-late': `got ${String(request.trailers['x-sent'] ?? 'nothing')}`, __proto__x: 'y', 'grpc-status': '0' })
       response.end()
     })
   },
@@ -93,7 +93,7 @@ const STORIES: Readonly<Record<string, (request: StreamRequest, response: Server
     request.on('end', () => response.end())
   },
   '/wait': () => {},
-  '/head-then-nothing': (_request, response) => void response.writeHead(200).flushHeaders(),
+  '/head-then-nothing': (_request, response) => response.writeHead(200).flushHeaders(),
   '/break': (_request, response) => {
     response.writeHead(200, { 'content-length': 100 })
     response.write('half')
@@ -103,7 +103,12 @@ const STORIES: Readonly<Record<string, (request: StreamRequest, response: Server
 }
 
 /** One request as the agent makes it: its body goes in, its answer comes out. */
-type Asking = { readonly body: Writable; readonly answered: Promise<Answered>; readonly head: Promise<Readable>; cancel(): void }
+type Asking = {
+  readonly body: Writable
+  readonly answered: Promise<Answered>
+  readonly head: Promise<Readable>
+  readonly cancel: () => void
+}
 type Agent = AsyncDisposable & {
   /** Frames that tell of other ways to the service. */
   readonly told: string[]
@@ -148,7 +153,7 @@ async function http1Agent(to: Towards): Promise<Agent> {
         method,
         path,
         headers: { host: `${to.host}:${to.targetPort}`, ...(hasBody && { trailer: 'x-sent', 'transfer-encoding': 'chunked' }), ...fields },
-        createConnection: () => socket as never,
+        createConnection: () => socket,
       })
       request.on('error', () => {})
       if (hasBody) request.addTrailers({ 'x-sent': 'from the agent' })
@@ -194,7 +199,11 @@ for (const here of ['http/1.1', 'h2'] as const) {
       beforeEach(async () => void (agent = await openAgent(here, portOf(there))))
       const close = async (): Promise<void> => agent[Symbol.asyncDispose]()
       const last = (): Http2Upstream['requests'][number] | undefined => upstreams[there]?.requests.at(-1)
-      const it = (title: string, run: () => Promise<void>): void => void test(title, () => run().finally(close))
+      const it = (title: string, run: () => Promise<void>): void =>
+        void test(title, async () => {
+          await run()
+          await close()
+        })
 
       it('a GET goes and comes back as it is, with the credential of its host', async () => {
         const answered = await agent.ask('GET', '/plain', { authorization: 'Bearer mine', 'x-mine': 'caf\xe9' }).answered

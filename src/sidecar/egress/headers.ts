@@ -83,7 +83,8 @@ export function forwardedRequestHeaders(headers: RawHeaders, host: string): stri
  * @throws upstream_invalid for a transfer coding that would be lost with its field
  */
 export function forwardedResponseHeaders(headers: readonly Buffer[], status: number): string[] {
-  const raw = headers.map((part) => part.toString('latin1'))
+  // RFC 9112 §5: white space around a value is no part of it, and HTTP/2 takes a field that has some for broken.
+  const raw = headers.map((part) => trimmed(part.toString('latin1')))
   const forwarded: string[] = []
   const named = namedByConnection(raw)
   for (let i = 0; i < raw.length; i += 2) {
@@ -109,7 +110,7 @@ export function forwardedTrailers(trailers: RawHeaders): string[] {
     const lower = name.toLowerCase()
     if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower) || OVERRIDES.has(foldName(name)) || NOT_IN_TRAILERS.has(foldName(name)))
       continue
-    forwarded.push(name, trailers[i + 1] ?? '')
+    forwarded.push(name, trimmed(trailers[i + 1] ?? ''))
   }
   return forwarded
 }
@@ -136,6 +137,11 @@ export function withCredential(headers: readonly string[], field: string, value:
 /** A field name as lenient servers read it. */
 export function foldName(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
+}
+
+function trimmed(value: string): string {
+  const isBare = !/[ \t]/.test(value.charAt(0) + value.charAt(value.length - 1))
+  return isBare ? value : value.replaceAll(/^[ \t]+|[ \t]+$/g, '')
 }
 
 function namedByConnection(headers: RawHeaders): Set<string> | undefined {

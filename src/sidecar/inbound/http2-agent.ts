@@ -1,5 +1,6 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { constants, type ServerHttp2Stream } from 'node:http2'
+import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Agent } from '../egress/agent.ts'
 import type { RequestHead } from '../egress/facts.ts'
@@ -55,6 +56,8 @@ export class Http2Agent implements Agent {
   }
 
   start(status: number, _reason: string, headers: readonly string[]): void {
+    // Node takes no other, and would say so only when it writes the head.
+    if (status > 599) throw new SallyportError('upstream_invalid', `the answer has the status ${status}, which HTTP/2 has no words for`)
     this.#start = [':status', String(status), ...writable(headers)]
   }
 
