@@ -17,12 +17,13 @@ import { createExchanges } from '../../src/sidecar/egress/exchange.ts'
 import { createLease } from '../../src/sidecar/egress/lease.ts'
 import { createLive } from '../../src/sidecar/egress/live.ts'
 import { createResolve, type AskDns } from '../../src/sidecar/upstream/resolve.ts'
-import { createUpstreams } from '../../src/sidecar/upstream/upstreams.ts'
+import { createUpstreams, type Upstreams } from '../../src/sidecar/upstream/upstreams.ts'
 import { policyOf } from './policy.ts'
 import { readEvents } from './audit.ts'
 
 export type TestEgress = AsyncDisposable & {
   readonly port: number
+  readonly socksPort: number
   /** The session's authority, for clients inside a tunnel. */
   readonly ca: string
   /** Every question to the DNS, as `NAME FAMILY`. */
@@ -38,6 +39,8 @@ export async function openTestEgress(options: {
   answer: (host: string, family: 4 | 6) => readonly { address: string; ttl: number }[]
   env?: Record<string, string>
   upstreamCa?: string
+  /** Stands for the dialling of tunnels. */
+  dial?: Upstreams['dial']
 }): Promise<TestEgress> {
   await using parts = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-test-'))
@@ -54,7 +57,8 @@ export async function openTestEgress(options: {
   }
   const resolve = createResolve({ fixed: new Map(), hostsFile: join(folder, 'no-hosts'), ask }, { now: () => clock.ms })
   const addresses = createAddresses(resolve, () => new Set(), system)
-  const upstreams = parts.use(createUpstreams(createSecureContext({ ca: options.upstreamCa })))
+  const real = parts.use(createUpstreams(createSecureContext({ ca: options.upstreamCa })))
+  const upstreams: Upstreams = options.dial ? { ...real, dial: options.dial } : real
   const secrets = openSecrets(policy.secrets, options.env ?? {}, system)
   const authority = createAuthority('test', system)
   const enforced = { policy, secrets, generation: 0 }
@@ -77,12 +81,16 @@ export async function openTestEgress(options: {
     isResolver: false,
   })
   const server = front.createProxy()
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', () => done()))
-  parts.defer(() => new Promise<void>((done) => server.close(() => done())))
+  const socks = front.createSocks()
+  for (const listener of [server, socks]) {
+    await new Promise<void>((done) => listener.listen(0, '127.0.0.1', () => done()))
+    parts.defer(() => new Promise<void>((done) => listener.close(() => done())))
+  }
   parts.defer(() => front.destroy())
   const all = parts.move()
   return {
     port: (server.address() as AddressInfo).port,
+    socksPort: (socks.address() as AddressInfo).port,
     ca: authority.certificatePem,
     asked,
     clock,

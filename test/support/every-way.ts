@@ -145,8 +145,8 @@ export function socksName(host: string): Buffer {
 }
 
 /** Connects by SOCKS5. @throws NotCarried with the reply */
-export async function dialSocks(socksPort: number, address: Buffer, port: number): Promise<Socket> {
-  const socket = await dialPort(socksPort)
+export async function dialSocks(socksPort: number, address: Buffer, port: number, allowHalfOpen = false): Promise<Socket> {
+  const socket = await dialPort(socksPort, allowHalfOpen)
   socket.write(Buffer.of(5, 1, 0))
   await readBytes(socket, 2)
   socket.write(Buffer.concat([Buffer.of(5, 1, 0), address, Buffer.of(port >> 8, port & 255)]))

@@ -8,7 +8,7 @@ import type { Handle } from '../egress/handle.ts'
 import type { Lease } from '../egress/lease.ts'
 import { sayFarewell, writeRefusal } from '../egress/refuse.ts'
 import { createTunnels, type Arrival, type TunnelParts, type Tunnels } from '../egress/tunnel.ts'
-import type { Exchange } from '../egress/exchange.ts'
+import type { Exchange, Where } from '../egress/exchange.ts'
 import type { Refusal } from '../../kernel/errors.ts'
 import { writeAlert } from './alert.ts'
 import { createConnections, type Connections } from './connections.ts'
@@ -148,7 +148,7 @@ async function serveSocks(parts: FrontParts, tunnels: Tunnels, socket: Socket): 
   const found = await negotiate(socket, { checkLease })
   if (found.kind === 'closed') return void socket.destroy()
   if (found.kind === 'refused') {
-    await record(parts, found.refusal)
+    await record(parts, found.refusal, found.request)
     if (found.reply === undefined) sayFarewell(socket.end())
     else reply(found.reply)
     return
@@ -156,7 +156,7 @@ async function serveSocks(parts: FrontParts, tunnels: Tunnels, socket: Socket): 
   const { address, port } = found.request
   const host = parseHostname(address.text)
   if (!isHostname(host)) {
-    await record(parts, { code: 'host_invalid', message: `the host "${shown(address.text)}" is refused: ${host.problem}` })
+    await record(parts, { code: 'host_invalid', message: `the host "${shown(address.text)}" is refused: ${host.problem}` }, found.request)
     return reply(SOCKS_REPLY.notAllowed)
   }
   // A client that asked our DNS names our own address: its first bytes say where it wants to go, as without SOCKS.
@@ -196,11 +196,17 @@ function unannounced(lane: Arrival['lane'], socket: Socket, port: number, isProv
 }
 
 /** Both audit events of what was refused before it named an end that could be read. */
-function record({ exchanges, log }: FrontParts, refusal: Refusal): Promise<void> {
+function record({ exchanges, log }: FrontParts, refusal: Refusal, request?: SocksRequest): Promise<void> {
+  const host = parseHostname(request?.address.text ?? '')
+  const where: Where = {
+    method: request === undefined ? 'CONNECT' : String(request.command).toUpperCase(),
+    ...(isHostname(host) && { host }),
+    ...(request !== undefined && request.port > 0 && { port: request.port }),
+  }
   return exchanges.run('socks', async (exchange: Exchange) => {
     try {
-      await exchange.deny({ method: 'CONNECT' }, refusal)
-      await exchange.finish({ method: 'CONNECT' }, { refusal, bytesUp: 0, bytesDown: 0 })
+      await exchange.deny(where, refusal)
+      await exchange.finish(where, { refusal, bytesUp: 0, bytesDown: 0 })
     } catch {
       log.error({ requestId: exchange.requestId, code: 'audit_unavailable' }, 'tunnel refused')
     }
