@@ -27,8 +27,8 @@ export const LIMITS = {
   /** Streams of one HTTP/2 connection at the same time; the peer is told (SETTINGS) and more are refused by the protocol. */
   streamsMax: 128,
   /** Streams of one HTTP/2 connection that the agent resets: a burst of so many, then so many a second, or the connection ends (CVE-2023-44487). */
-  streamResetsBurst: 500,
-  streamResetsPerSecond: 50,
+  streamResetsBurstMax: 500,
+  streamResetsPerSecondMax: 50,
   /** Flow-control window of one HTTP/2 stream from an agent: what it may send before we have passed it on. */
   streamWindowBytes: 256 * 1024,
   /** Tunnels (CONNECT, SOCKS, transparent TLS and streams) at the same time: at the limit 503 `overloaded`. */

@@ -26,8 +26,8 @@ const SESSION_OPTIONS = {
     enableConnectProtocol: false,
   },
   maxHeaderListPairs: LIMITS.headFieldsMax,
-  streamResetBurst: LIMITS.streamResetsBurst,
-  streamResetRate: LIMITS.streamResetsPerSecond,
+  streamResetBurst: LIMITS.streamResetsBurstMax,
+  streamResetRate: LIMITS.streamResetsPerSecondMax,
   // Two values of a field that should have one are the upstream's own affair, as over HTTP/1. Node would throw.
   strictSingleValueFields: false,
   maxSessionInvalidFrames: 20,
