@@ -19,7 +19,7 @@ const CHAT = 'chat.example.com'
 const POLICY = `version: 1
 network:
   rules:
-    - {id: closed, host: ${API}, paths: ["/v1/closed/**", "/root/closed"], action: deny}
+    - {id: closed, host: ${API}, paths: ["/v1/closed/**", "/top/closed"], action: deny}
     - {id: no-delete, host: ${API}, methods: [DELETE], action: deny}
     - {id: careful, host: ${API}, paths: ["/v1/careful"], action: ask, addresses: ["127.0.0.0/8"]}
     - {id: chat, host: ${CHAT}, action: allow, addresses: ["127.0.0.0/8"]}

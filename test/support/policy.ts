@@ -43,13 +43,13 @@ export function policyText({ rules = [], credentials = [], secrets = [], routes 
 
 export function policyOf(parts: Parts | string): Policy {
   using files = writeFiles({ 'policy.yaml': typeof parts === 'string' ? parts : policyText(parts) })
-  return loadPolicy([files.at('policy.yaml')], { policyDirs: [] })
+  return loadPolicy([files.at('policy.yaml')], { policyDirs })
 }
 
 /** Errors and warnings as `policy.yaml:LINE: message`. */
-export function problemsOf(parts: Parts | string): { errors: string[]; warnings: string[] } {
+export function problemsOf(parts: Parts | string, policyDirs: readonly string[] = []): { errors: string[]; warnings: string[] } {
   using files = writeFiles({ 'policy.yaml': typeof parts === 'string' ? parts : policyText(parts) })
-  const { errors, warnings } = checkPolicy([files.at('policy.yaml')], { policyDirs: [] })
+  const { errors, warnings } = checkPolicy([files.at('policy.yaml')], { policyDirs })
   const shorten = (text: string): string => text.replaceAll(`${files.dir}/`, '')
   return {
     errors: errors.map((error) => shorten(formatDiagnostic(error))),
