@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { isIP } from 'node:net'
 import { readFileSync } from 'node:fs'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts'
@@ -31,7 +32,7 @@ export async function runGate(config: SidecarConfig, io: Io): Promise<number> {
   })
 
   const listened = [...config.http, ...config.socks, ...config.transparent, ...config.gateway]
-  const open = config.allowsClient ? [] : listened.filter(({ host }) => host !== '::1' && !host.startsWith('127.'))
+  const open = config.allowsClient ? [] : listened.filter(({ host }) => !isLoopback(host))
   for (const { host } of open)
     log.warn({ host }, 'whoever reaches this address gets the credentials written into their requests: use loopback')
 
@@ -93,4 +94,8 @@ export function parseEndpoint(flag: string, text: string): Endpoint {
     })
   }
   return { host, port: text.endsWith(':0') ? 0 : split.port }
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
