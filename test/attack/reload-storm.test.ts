@@ -1,5 +1,6 @@
 /** I18: one policy with its secrets is replaced by another with its own, as a whole, however often and under whatever load. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -40,6 +41,8 @@ secrets:
     await using gate = await openTestGate({ policy: policy(0), hosts: { [API]: ['127.0.0.1'] } })
     const authority = `${API}:${upstream.port}`
     const { socket: idle } = await openTunnel(gate.port, authority)
+    idle.write(`GET / HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+    await once(idle, 'data')
     const over = new AbortController()
     const statuses: number[] = []
     const client = async (): Promise<void> => {
@@ -57,7 +60,7 @@ secrets:
       reloads.push(gate.sidecar.reload())
       const seen = upstream.requests.length
       // Five in a row, and then one that is let through.
-      while (n % 5 === 0 && upstream.requests.length === seen) await new Promise((resolve) => setImmediate(resolve))
+      if (n % 5 === 0) while (upstream.requests.length === seen) await new Promise((resolve) => setImmediate(resolve))
     }
     assert.deepEqual([...new Set(await Promise.all(reloads))], [true])
     over.abort()
