@@ -41,7 +41,7 @@ export function policyText({ rules = [], credentials = [], secrets = [], routes 
   return `{version: 1, network: {${settings === '' ? '' : `${settings}, `}rules: [\n${lines(rules.map((rule) => ({ action: 'allow', ...rule })))}]},\ncredentials: [\n${lines(credentials)}],\nsecrets: [\n${lines(secrets)}],\nroutes: [\n${lines(routes)}]}\n`
 }
 
-export function policyOf(parts: Parts | string): Policy {
+export function policyOf(parts: Parts | string, policyDirs: readonly string[] = []): Policy {
   using files = writeFiles({ 'policy.yaml': typeof parts === 'string' ? parts : policyText(parts) })
   return loadPolicy([files.at('policy.yaml')], { policyDirs })
 }
