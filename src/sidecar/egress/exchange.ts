@@ -89,9 +89,10 @@ function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchan
         ...(note !== undefined && { note }),
       })
     },
-    async deny(where, refusal) {
+    // No later than `allow`: what was pipelined behind a refused request must find its connection refused. I10
+    deny(where, refusal) {
       const { code, rule } = refusal
-      await audit.append({
+      return audit.append({
         event: 'decided',
         request: requestId,
         lane,

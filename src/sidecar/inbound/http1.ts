@@ -28,8 +28,12 @@ export type Http1 = {
   refuse(socket: Socket, refusal: Refusal): void
 }
 
-/** What Node's server needs to know to leave a request to `onUpgrade`. Everything else with an Upgrade field is an ordinary request. */
-export const shouldUpgradeCallback = ({ headers }: IncomingMessage): boolean => headers.upgrade?.toLowerCase() === 'websocket'
+/**
+ * What Node's server needs to know to leave a request to `onUpgrade`. Everything else with an Upgrade field is an ordinary
+ * request; HTTP/1.0 has no upgrades (RFC 9110 §7.8).
+ */
+export const shouldUpgradeCallback = ({ headers, httpVersion }: IncomingMessage): boolean =>
+  httpVersion === '1.1' && headers.upgrade?.toLowerCase() === 'websocket'
 
 const SERVER_OPTIONS = {
   // Strict parsing on both sides is what keeps a message's end the same for all (smuggling). I10
