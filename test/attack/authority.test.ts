@@ -2,6 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { connect as connectTls } from 'node:tls'
+import { eventually } from '../support/eventually.ts'
+import { dialSocks, socksName, startTls } from '../support/every-way.ts'
+import { LOOPBACK } from '../support/gate.ts'
 import { API, CANARY, openSetting, OTHER } from '../support/setting.ts'
 import { bodyOf, exchangeRaw, exchangeTls, openTlsTunnel, openTunnel, readToEnd, statusOf } from '../support/raw-client.ts'
 
@@ -70,19 +73,20 @@ for (const { why, request, code } of [
     code: 'misdirected_request',
   },
 ]) {
-  test(`I2 inside a tunnel, ${why}: ${code}, and nothing reaches the upstream`, async () => {
-    await using setting = await openSetting()
-    const { gate, secure, ca } = setting
-    const answer = await exchangeTls(
-      gate.port,
-      API,
-      secure.port,
-      ca,
-      `${request.replaceAll('PORT', String(secure.port))}Connection: close\r\n\r\n`,
-    )
-    assert.equal(codeOf(answer), code)
-    assert.equal(secure.requests.length, 0)
-  })
+  for (const way of ['CONNECT', 'SOCKS5'] as const) {
+    test(`I2 inside a tunnel by ${way}, ${why}: ${code}, and nothing reaches the upstream`, async () => {
+      await using setting = await openSetting({ gate: { config: { socks: [LOOPBACK] } } })
+      const { gate, secure, plain, ca } = setting
+      const { socket } =
+        way === 'CONNECT'
+          ? await openTunnel(gate.port, `${API}:${secure.port}`)
+          : { socket: await dialSocks(gate.ports.socks, socksName(API), secure.port) }
+      const tls = await startTls(socket, { servername: API, ca })
+      tls.write(`${request.replaceAll('PORT', String(secure.port))}Connection: close\r\n\r\n`)
+      assert.equal(codeOf(await readToEnd(tls)), code)
+      assert.equal(secure.requests.length + plain.connections, 0)
+    })
+  }
 }
 
 test('I2 a second request on a kept-alive tunnel for another host is refused; the first was served', async () => {
@@ -204,15 +208,3 @@ test('bytes that are neither TLS nor HTTP end the tunnel and are in the audit', 
   await eventually(async () => assert.ok((await gate.audit()).some((event) => event['code'] === 'protocol_not_recognised')))
   assert.doesNotMatch(await gate.auditText(), new RegExp(CANARY))
 })
-
-/** The audit line of a closed tunnel is written after its socket is closed. Bounded by the file's growth, not by a sleep. */
-async function eventually(check: () => Promise<void>): Promise<void> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await check()
-    } catch (error) {
-      if (attempt > 200) throw error
-      await new Promise((resolve) => setTimeout(resolve, 10))
-    }
-  }
-}
