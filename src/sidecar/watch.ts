@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 
 /**
@@ -22,8 +23,13 @@ export function watchFiles(files: () => readonly string[], onChange: () => void)
 function fingerprint(files: readonly string[]): string {
   return files
     .map((file) => {
-      const stats = statSync(file, { throwIfNoEntry: false })
-      return stats ? `${file} ${stats.ino} ${stats.size} ${stats.mtimeMs} ${stats.ctimeMs}` : `${file} gone`
+      try {
+        const stats = statSync(file, { throwIfNoEntry: false })
+        return stats ? `${file} ${stats.ino} ${stats.size} ${stats.mtimeMs} ${stats.ctimeMs}` : `${file} gone`
+      } catch (error) {
+        // A link to itself, a folder that was closed: reading it says what is wrong, and the gate goes on.
+        return `${file} ${codeOf(error)}`
+      }
     })
     .join('\n')
 }

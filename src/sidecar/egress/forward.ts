@@ -3,8 +3,9 @@ import type { Dispatcher } from 'undici'
 import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { shown } from '../../kernel/shown.ts'
 import type { Agent } from './agent.ts'
-import { forwardedResponseHeaders, forwardedTrailers, type RawHeaders } from './headers.ts'
+import { forwardedResponseHeaders, forwardedTrailers, valuesOf, type RawHeaders } from './headers.ts'
 import type { Upstream } from '../upstream/upstream.ts'
 import { relay } from './relay.ts'
 
@@ -65,7 +66,9 @@ class Upload extends Readable {
     super()
     this.#body = body
     body.on('data', this.#onData)
-    body.on('end', () => this.push(null))
+    // An empty one may have told of its end while the request was decided: an HTTP/2 stream waits for nobody to read nothing.
+    if (body.readableEnded) this.push(null)
+    else body.on('end', () => this.push(null))
     body.on('error', (error) => this.destroy(error))
     body.pause()
   }
@@ -167,7 +170,16 @@ class Relay implements Dispatcher.DispatchHandler {
       return
     }
     this.#status = status
-    const agent = upgrade(forwardedResponseHeaders(rawOf(controller), status))
+    let agent: Duplex
+    try {
+      agent = upgrade(upgradedHeaders(rawOf(controller), status))
+    } catch (error) {
+      // Undici would destroy the socket with it, which has nobody any more who takes its error.
+      socket.destroy()
+      this.#status = undefined
+      this.#finish(error)
+      return
+    }
     const cut = (): void => {
       agent.destroy()
       socket.destroy()
@@ -218,6 +230,17 @@ class Relay implements Dispatcher.DispatchHandler {
 function rawOf(controller: Dispatcher.DispatchController): Buffer[] {
   const raw = controller.rawHeaders
   return Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : []
+}
+
+/** RFC 6455 §4.1: what is not the protocol that was asked for is no success. @throws upstream_invalid */
+function upgradedHeaders(raw: Buffer[], status: number): string[] {
+  const protocols = valuesOf(
+    raw.map((part) => part.toString('latin1')),
+    'upgrade',
+  )
+  if (protocols.length !== 1 || protocols[0]?.trim().toLowerCase() !== 'websocket')
+    throw new SallyportError('upstream_invalid', `the answer upgrades to "${shown(protocols.join(', '))}"`)
+  return forwardedResponseHeaders(raw, status)
 }
 
 export function agentGone(): SallyportError {

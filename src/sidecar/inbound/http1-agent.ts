@@ -124,6 +124,7 @@ export class UpgradingAgent extends Http1Agent {
     if (this.#early.reduce((sum, { length }) => sum + length, 0) > LIMITS.headBytesMax) this.#socket.destroy()
   }
   readonly #onEnd = (): void => void this.#socket.destroy()
+  readonly #onDrain = (): void => void this.#response.emit('drain')
 
   constructor(request: IncomingMessage, socket: Socket, head: Buffer, connections: Connections, number: number) {
     const response = new ServerResponse(request)
@@ -137,6 +138,8 @@ export class UpgradingAgent extends Http1Agent {
     // Read while the upstream thinks: a socket that nobody reads never notices that its peer is gone.
     socket.on('readable', this.#onReadable)
     socket.on('end', this.#onEnd)
+    // Node no longer does: an answer that is longer than what a socket holds would stand still.
+    socket.on('drain', this.#onDrain)
     // An answer other than 101 is the last one: the parser that would read a next request has let go of the socket.
     response.once('finish', () => {
       this.#letGo()
@@ -162,6 +165,7 @@ export class UpgradingAgent extends Http1Agent {
     this.#response.detachSocket(this.#socket)
     this.#socket.off('readable', this.#onReadable)
     this.#socket.off('end', this.#onEnd)
+    this.#socket.off('drain', this.#onDrain)
   }
 }
 

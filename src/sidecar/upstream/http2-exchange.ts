@@ -165,7 +165,11 @@ export class Http2Exchange implements UpstreamController {
     this.#end()
     // The upstream said all it had to say, before it had the whole body perhaps.
     this.#request.body?.destroy()
-    this.#handler.onResponseEnd?.(this, {})
+    try {
+      this.#handler.onResponseEnd?.(this, {})
+    } catch (error) {
+      this.#handler.onResponseError?.(this, error as Error)
+    }
   }
 
   #send(stream: ClientHttp2Stream, body: Readable): void {
@@ -174,6 +178,9 @@ export class Http2Exchange implements UpstreamController {
     body.on('close', this.#onBodyClose)
     stream.on('drain', () => body.resume())
     stream.on('wantTrailers', () => this.#sendTrailers(stream))
+    // On a second attempt the body was paused by the first, and an empty one has told of its end.
+    if (body.readableEnded) this.#onEnd()
+    else body.resume()
   }
 
   readonly #onData = (chunk: Buffer): void => {

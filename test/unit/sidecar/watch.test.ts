@@ -124,3 +124,15 @@ test('after its end it looks at nothing', async (t) => {
   watching.look(5)
   assert.equal(watching.changes(), 0)
 })
+
+test('a file that becomes a link to itself ends nothing: it has changed, and is told again when it is mended', async (t) => {
+  await using watching = await openWatching(t)
+  await rm(watching.file)
+  await symlink(watching.file, watching.file)
+  watching.look(3)
+  assert.equal(watching.changes(), 1)
+  await rm(watching.file)
+  await writeFile(watching.file, 'two')
+  watching.look(3)
+  assert.equal(watching.changes(), 2)
+})
