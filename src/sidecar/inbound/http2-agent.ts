@@ -76,20 +76,17 @@ export class Http2Agent implements Agent {
   }
 
   end(trailers: RawHeaders): void {
+    const fields = fieldsOf(trailers)
     if (this.isGone) return
     this.#isEnded = true
     // gRPC tells an answer of trailers alone by the end of the stream in its head.
     this.#respond(trailers.length === 0)
-    const fields = fieldsOf(trailers)
-    this.#stream.once('wantTrailers', () => {
-      this.#stream.sendTrailers(fields)
-      setImmediate(this.#stopUpload)
-    })
+    this.#stream.once('wantTrailers', () => this.#stream.sendTrailers(fields))
     this.#stream.end()
     this.#boundRest()
     if (this.#isUploaded) return
+    this.#stream.resume()
     setImmediate(this.#stopUpload)
-    this.#stream.on('data', this.#stopUpload).resume()
   }
 
   refuse(status: number, headers: Readonly<Record<string, string>>, body: string): void {
@@ -114,10 +111,13 @@ export class Http2Agent implements Agent {
     watchArrival(stream, () => (this.#isUploaded = true))
     const push = stream.push.bind(stream)
     stream.push = (chunk: Buffer | null): boolean => {
-      // Node ends the readable side of a stream that is reset with NO_ERROR: half a body would go on as a whole one. I10
-      if (chunk !== null || !stream.closed || stream.destroyed) return push(chunk)
-      process.nextTick(() => stream.destroy())
-      return false
+      if (chunk === null && stream.closed) {
+        // Nobody needs what is left of it, and unread it would keep the stream. Not here, where Node goes on to use it.
+        if (!stream.destroyed) process.nextTick(() => stream.destroy())
+        // Node ends the readable side of a stream that is reset: half a body would go on as a whole one. I10
+        if (!this.#isUploaded) return false
+      }
+      return push(chunk)
     }
     // Until somebody wants the body.
     stream.pause()
@@ -125,7 +125,10 @@ export class Http2Agent implements Agent {
 
   /** RFC 9113 §8.1: the rest of a body that nobody wants is stopped without an error, behind the whole answer and never before. */
   readonly #stopUpload = (): void => {
-    if (!this.#isUploaded && !this.isGone && this.#stream.state.localClose === 1) this.#stream.close(constants.NGHTTP2_NO_ERROR)
+    if (this.#isUploaded || this.isGone) return
+    // Node does not tell when END_STREAM is out, and a reset would overtake it.
+    if (this.#stream.state.localClose === 1) this.#stream.close(constants.NGHTTP2_NO_ERROR)
+    else setTimeout(this.#stopUpload, STOP_LOOK_MS)
   }
 
   /** An agent that opens no window for the rest of its answer does not keep it, and the session, for good. */
@@ -139,6 +142,9 @@ export class Http2Agent implements Agent {
     this.#stream.respond(this.#start, { endStream, waitForTrailers: !endStream, ...NO_DATE })
   }
 }
+
+/** How often it is looked whether an answer is out. */
+const STOP_LOOK_MS = 10
 
 /** The date is the upstream's to say, and Node takes this option without a type for it. */
 const NO_DATE = { sendDate: false }
