@@ -1,11 +1,13 @@
 /** Where one reading of HTTP is handed over to another: an upgrade, a body that is empty, a stream that begins anew. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { openHttp2Agent, askStream } from '../support/http2-agent.ts'
 import { FLAG, headers, openFrames, reset, TYPE } from '../support/http2-frames.ts'
 import { openHttp2Upstream } from '../support/http2-upstream.ts'
-import { openTestGate } from '../support/gate.ts'
+import { ALL_WAYS, openTestGate } from '../support/gate.ts'
 import { bodyOf, exchangeRaw, statusOf } from '../support/raw-client.ts'
 import { API, policyFor } from '../support/setting.ts'
 import { ask, keyFor, TRUST } from '../support/upstream-client.ts'
@@ -77,4 +79,56 @@ test('a request with an empty body that an HTTP/2 upstream refuses to process is
   const { status } = await ask(upstreams.pool(keyFor(server.port)), { method: 'POST', body: Readable.from([]) })
   assert.equal(status, 200)
   assert.equal(streams, 2)
+})
+
+/** The same bytes again and again, each connection reset as soon as they are sent. */
+async function resetBehind(port: number, bytes: string): Promise<void> {
+  for (let i = 0; i < 20; i++) {
+    const socket = connect(port, '127.0.0.1')
+    await once(socket, 'connect')
+    await new Promise((resolve) => socket.write(bytes, resolve))
+    socket.resetAndDestroy()
+    await once(socket, 'close')
+  }
+}
+
+for (const { why, bytes } of [
+  { why: 'names no host', bytes: 'CONNECT bad%host:443 HTTP/1.1\r\n\r\n' },
+  { why: 'names no port', bytes: `CONNECT ${API} HTTP/1.1\r\n\r\n` },
+  { why: 'is not allowed', bytes: 'CONNECT evil.example:443 HTTP/1.1\r\n\r\n' },
+  { why: 'is allowed', bytes: `CONNECT ${API}:443 HTTP/1.1\r\n\r\n` },
+])
+  test(`an agent that resets the connection of a CONNECT that ${why} ends no process`, async () => {
+    await using gate = await openTestGate({ policy: policyFor([443], { inject: '' }) })
+    await resetBehind(gate.port, bytes)
+    assert.equal(statusOf(await exchangeRaw(gate.port, 'GET http://evil.example/ HTTP/1.1\r\nConnection: close\r\n\r\n')), 403)
+  })
+
+/** The next bytes that come, of which at least so many are due. */
+async function read(socket: Socket, bytes: number): Promise<Buffer> {
+  let came = Buffer.alloc(0)
+  while (came.length < bytes) {
+    const [chunk] = (await once(socket, 'data')) as [Buffer]
+    came = Buffer.concat([came, chunk])
+  }
+  return came
+}
+
+test('I18 a plain connection by SOCKS5 that showed no lease carries nothing more once the policy requires one', async () => {
+  const policy = (lease: string): string => policyFor([80], { inject: '' }).replace('network:\n', `network:\n  lease: ${lease}\n`)
+  await using gate = await openTestGate({ policy: policy('optional'), config: { ...ALL_WAYS, checkLease: () => false } })
+  const socket = connect(gate.ports.socks, '127.0.0.1')
+  // Our own address, as a client has it that asked our DNS: the requests say where they go.
+  socket.write(Buffer.of(5, 1, 0, 5, 1, 0, 1, 127, 0, 0, 1, 0, 80))
+  await read(socket, 12)
+  socket.write('GET / HTTP/1.1\r\nHost: evil.example\r\n')
+  const closed = once(socket, 'close')
+  assert.equal(await gate.setPolicy(policy('required')), true)
+  socket.end('\r\n')
+  await closed
+  const audit = await gate.audit()
+  assert.deepEqual(
+    audit.flatMap(({ event, code }) => (event === 'decided' ? [code] : [])),
+    [],
+  )
 })

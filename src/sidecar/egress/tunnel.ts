@@ -98,7 +98,7 @@ export function createTunnels(parts: TunnelParts): Tunnels {
     openTransparent: (arrival, port) =>
       run(arrival, async (passage) => {
         const found = await parts.recognise(arrival.socket)
-        if (found.kind === 'http') return parts.serve(arrival.socket, { lane: arrival.lane, scheme: 'http', host: undefined, port })
+        if (found.kind === 'http') return passage.serve({ lane: arrival.lane, scheme: 'http', host: undefined, port })
         if (found.kind === 'closed') return void arrival.socket.destroy()
         if (found.kind !== 'tls') return passage.refuse(undefined, notRecognised(`port ${port}`, found))
         const host = hostOf(found)
@@ -175,7 +175,7 @@ class Passage {
       case 'unknown':
         return this.refuse(end, { ...notRecognised(where, found), rule: rule.id })
       case 'http':
-        return this.#serve({ lane, scheme: 'http', host, port })
+        return this.serve({ lane, scheme: 'http', host, port })
       case 'tls': {
         // I2: an address has no server name to agree with (RFC 6066 §3). A client that names none is held to the tunnel's host.
         const { serverName } = found
@@ -184,10 +184,23 @@ class Passage {
           const said = serverName === undefined ? 'no server name' : `"${shown(serverName)}"`
           return this.refuse(end, { code: 'sni_mismatch', message: `TLS names ${said} in a tunnel to ${where}`, rule: rule.id })
         }
-        if (rule.tls === 'intercept') return this.#serve({ lane, scheme: 'https', host, port })
+        if (rule.tls === 'intercept') return this.serve({ lane, scheme: 'https', host, port })
         return this.passThrough(end, rule, 'passthrough')
       }
     }
+  }
+
+  /** Serves the connection as HTTP. Without a host its requests name their own and are decided one by one; the proof is the connection's. */
+  serve(tunnel: Tunnel): void {
+    const { socket } = this.#arrival
+    const { host, port } = tunnel
+    const entry: LiveEntry = {
+      isAllowed: ({ policy }) => this.#isProvenFor(policy) && (host === undefined || isServed(policy.decideTunnel(host, port))),
+      cut: () => void socket.destroy(),
+    }
+    const place = this.#parts.live.add(entry, this.#enforced)
+    socket.once('close', () => place.leave())
+    if (!socket.destroyed) this.#parts.serve(socket, tunnel)
   }
 
   /** Bytes as they are, between the agent and the judged address. I8: no credential is ever near. I17 */
@@ -255,20 +268,6 @@ class Passage {
     else this.#arrival.refuse(refusal, { requestId: this.#exchange.requestId, host: end?.host, port: end?.port, cause })
   }
 
-  #serve(tunnel: Tunnel & { host: Hostname }): void {
-    const { socket } = this.#arrival
-    const entry: LiveEntry = {
-      isAllowed: ({ policy }) => {
-        const decision = policy.decideTunnel(tunnel.host, tunnel.port)
-        return this.#isProvenFor(policy) && decision.action !== 'deny' && decision.carries === 'http' && decision.rule.tls === 'intercept'
-      },
-      cut: () => void socket.destroy(),
-    }
-    const place = this.#parts.live.add(entry, this.#enforced)
-    socket.once('close', () => place.leave())
-    if (!socket.destroyed) this.#parts.serve(socket, tunnel)
-  }
-
   #isProvenFor(policy: Enforced['policy']): boolean {
     return this.#parts.lease.refusalOfTunnel(policy, this.#arrival.isProven) === undefined
   }
@@ -278,6 +277,11 @@ function isAddressAllowed(policy: Enforced['policy'], { host, port }: End, addre
   const decision = policy.decideTunnel(host, port)
   if (decision.action === 'deny' || policy.judgeName(host, decision.rule)) return false
   return addresses === undefined || policy.judgeAddresses(host, decision.rule, addresses, []) === undefined
+}
+
+/** Whether a connection that is served as HTTP would be served so by this decision too. */
+function isServed(decision: TunnelDecision): boolean {
+  return decision.action !== 'deny' && decision.carries === 'http' && decision.rule.tls === 'intercept'
 }
 
 /** Whether bytes that are passed unseen would be passed so by this decision too. */

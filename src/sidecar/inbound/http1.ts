@@ -88,14 +88,18 @@ export function createHttp1(parts: Http1Parts): Http1 {
     // While an answer is due, one more would be taken for it: then the connection ends without.
     if (connections.isBusy(socket)) socket.destroy()
     // Node tells of every further piece of what could not be read: one refusal, one audit event.
-    else if (connections.refuse(socket)) void refuseBare(parts, socket, refusal)
+    else if (connections.refuse(socket)) {
+      // Node has let go of the socket of a CONNECT: an agent that resets it before its answer would end the process for all.
+      socket.on('error', () => socket.destroy())
+      void refuseBare(parts, socket, refusal)
+    }
   }
+
+  const onAnyRequest = (request: IncomingMessage, response: ServerResponse): void => onRequest(request, response, cameBy(request.socket))
 
   return {
     createServer() {
       const server = createServer(SERVER_OPTIONS)
-      const onAnyRequest = (request: IncomingMessage, response: ServerResponse): void =>
-        onRequest(request, response, cameBy(request.socket))
       server.on('request', onAnyRequest)
       server.on('checkContinue', onAnyRequest)
       server.on('checkExpectation', onAnyRequest) // other expectations end here as every hop-by-hop field does
