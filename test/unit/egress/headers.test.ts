@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { forwardedRequestHeaders, forwardedResponseHeaders, valuesOf, withCredential } from '../../../src/sidecar/egress/headers.ts'
+import {
+  forwardedRequestHeaders,
+  forwardedResponseHeaders,
+  forwardedTrailers,
+  valuesOf,
+  withCredential,
+} from '../../../src/sidecar/egress/headers.ts'
 
 const buffers = (...fields: string[]): Buffer[] => fields.map((field) => Buffer.from(field, 'latin1'))
 
@@ -110,7 +116,12 @@ for (const coding of ['gzip, chunked', 'gzip', 'identity', 'chunked, chunked']) 
   })
 }
 
-test('a 204 has no Content-Length, other answers keep theirs', () => {
-  assert.deepEqual(forwardedResponseHeaders(buffers('Content-Length', '5'), 204), [])
+test('answers that have no body (1xx, 204, 205) have no Content-Length, others keep theirs', () => {
+  for (const status of [103, 204, 205]) assert.deepEqual(forwardedResponseHeaders(buffers('Content-Length', '5'), status), [])
   assert.deepEqual(forwardedResponseHeaders(buffers('Content-Length', '5'), 304), ['Content-Length', '5'])
+})
+
+test('white space around a value is no part of it, in it it is', () => {
+  assert.deepEqual(forwardedResponseHeaders(buffers('X', ' \t a \t b\t ', 'Y', ' ', 'Z', ''), 200), ['X', 'a \t b', 'Y', '', 'Z', ''])
+  assert.deepEqual(forwardedTrailers(['X-Late', ' a ']), ['X-Late', 'a'])
 })
