@@ -16,39 +16,55 @@ export type EnforcementParts = {
   readonly system: System
 }
 
+type ReloadParts = { readonly live: Live; readonly retire: (generation: number) => void; readonly audit: Audit; readonly log: Log }
+
 export type Reloading = {
   readonly enforcement: Enforcement
   /** Files whose change is a reason to reload. */
   readonly files: () => readonly string[]
+  /** The last reload failed: a retry may find what was missing. */
+  readonly isFailing: boolean
   /**
    * Replaces policy and secrets together, or, when anything is wrong with them, neither. Then what runs and is no longer
-   * allowed is ended. True when they were replaced. Never rejects.
+   * allowed is ended. True when they were replaced. A retry says nothing of a fault that was told before, and takes only what
+   * it has found twice: nobody watched those files while they were written. Never rejects.
    */
-  reload(live: Live, retire: (generation: number) => void, audit: Audit, log: Log): Promise<boolean>
+  reload(parts: ReloadParts, isRetry: boolean): Promise<boolean>
 }
 
 /** @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, config_invalid */
 export function openEnforcement(parts: EnforcementParts): Reloading {
   let current = read(parts, 0)
+  /** Why the last reload failed, and what a retry has found since. */
+  let failing: { readonly reason: string; found?: string } | undefined
   return {
     enforcement: () => current,
     files: () => [
       ...current.policy.effective.files,
       ...current.policy.secrets.flatMap(({ source }) => (source.kind === 'file' ? [source.path] : [])),
     ],
-    async reload(live, retire, audit, log) {
+    get isFailing() {
+      return failing !== undefined
+    },
+    async reload({ live, retire, audit, log }, isRetry) {
       let next: Enforced
       try {
         next = read(parts, current.generation + 1)
       } catch (error) {
         const code = error instanceof SallyportError ? error.code : codeOf(error)
-        log.error(
-          { code, reason: error instanceof Error ? error.message : String(error) },
-          'reload failed: the policy before stays in force',
-        )
+        const reason = error instanceof Error ? error.message : String(error)
+        const isKnown = isRetry && failing?.reason === reason
+        failing = { reason }
+        if (isKnown) return false
+        log.error({ code, reason }, 'reload failed: the policy before stays in force')
         await note(audit, { event: 'reload_failed', code }, log)
         return false
       }
+      if (isRetry && failing && failing.found !== next.policy.digest) {
+        failing.found = next.policy.digest
+        return false
+      }
+      failing = undefined
       current = next
       // I18: in the same turn, so that nothing begins under the one and goes on under the other.
       const cut = live.review(next)

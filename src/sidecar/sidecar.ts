@@ -132,15 +132,17 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   })
   const ways = await openWays(config, parts, listeners, front, { certificatePem: authority.certificatePem, enforcement, log, system })
 
-  const reload = serially(() => reloading.reload(live, (generation) => upstreams.retire(generation), audit, log))
-  parts.use(watchFiles(reloading.files, () => void reload()))
+  const replaced = { live, retire: (generation: number) => upstreams.retire(generation), audit, log }
+  const reload = serially((isRetry: boolean) => reloading.reload(replaced, isRetry))
+  const onChange = (): void => void reload(reloading.isFailing)
+  parts.use(watchFiles(reloading.files, onChange, () => reloading.isFailing))
 
   const running = parts.move()
   return {
     ...ways,
     caFile: join(config.caDir, 'ca.crt'),
     auditFile: config.audit,
-    reload,
+    reload: () => reload(false),
     async drain() {
       const closed = listeners.close()
       const deadline = system.elapsed() + LIMITS.drainMs
@@ -195,10 +197,10 @@ async function openWays(
 }
 
 /** One run at a time: who comes meanwhile gets the next. */
-function serially<T>(run: () => Promise<T>): () => Promise<T> {
+function serially<A, T>(run: (argument: A) => Promise<T>): (argument: A) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve()
-  return () => {
-    const next = last.then(run)
+  return (argument) => {
+    const next = last.then(() => run(argument))
     last = next.catch(() => {})
     return next
   }

@@ -173,6 +173,20 @@ for (const [what, code, damage] of [
   })
 }
 
+test('I18 a file that was missing comes into force by itself when it is there, and its lack was told once', async () => {
+  await writeFile(gate.secret, 'value-9')
+  await writeFile(gate.policy, gate.policyText())
+  await gate.become('value-9')
+  const failures = (await gate.events('reload_failed')).length
+  const late = join(gate.proxy.home, '.sallyport', 'policies', 'late.yaml')
+  await writeFile(gate.policy, gate.policyText({ extends: 'late' }))
+  while ((await gate.events('reload_failed')).length === failures) assert.equal(await gate.ask(OTHER), 'host_not_allowed')
+  await writeFile(late, `version: 1\nnetwork:\n  rules:\n${OTHER_RULE(gate.upstream.port)}`)
+  while ((await gate.ask(OTHER)) === 'host_not_allowed');
+  assert.equal(await gate.ask(OTHER), 'no credential')
+  assert.equal((await gate.events('reload_failed')).length, failures + 1)
+})
+
 test('I1 what was said of all that is no word of a secret', async () => {
   const said = gate.proxy.output() + JSON.stringify([await gate.events('reloaded'), await gate.events('reload_failed')])
   assert.doesNotMatch(said, /first-5d2f|second-81bc|third-c0ff|alone-42aa|value-\d/)

@@ -12,6 +12,8 @@ type Watching = AsyncDisposable & {
   /** How often it said that something changed. */
   changes(): number
   look(times?: number): void
+  /** Whether the last change could not be used. */
+  fail(fails: boolean): void
   stop(): void
 }
 
@@ -21,10 +23,12 @@ async function openWatching(t: TestContext, text: string | undefined = 'one'): P
   if (text !== undefined) await writeFile(file, text)
   const files = [file]
   let changes = 0
+  let isFailing = false
   t.mock.timers.enable({ apis: ['setInterval'] })
   const watch = watchFiles(
     () => files,
     () => (changes += 1),
+    () => isFailing,
   )
   return {
     file,
@@ -33,6 +37,7 @@ async function openWatching(t: TestContext, text: string | undefined = 'one'): P
     look(times = 1) {
       for (let i = 0; i < times; i++) t.mock.timers.tick(LIMITS.reloadPollMs)
     },
+    fail: (fails) => void (isFailing = fails),
     stop: () => watch[Symbol.dispose](),
     async [Symbol.asyncDispose]() {
       watch[Symbol.dispose]()
@@ -115,6 +120,16 @@ test('a file that the policy did not name before is watched from when it does', 
   await writeFile(more, 'changed')
   watching.look(2)
   assert.equal(watching.changes(), before + 1)
+})
+
+test('while what changed could not be used every look tells of it, and none when it could', async (t) => {
+  await using watching = await openWatching(t)
+  watching.fail(true)
+  watching.look(3)
+  assert.equal(watching.changes(), 3)
+  watching.fail(false)
+  watching.look(3)
+  assert.equal(watching.changes(), 3)
 })
 
 test('after its end it looks at nothing', async (t) => {
