@@ -4,12 +4,12 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { test } from 'node:test'
-import { openHttp2Agent, askStream } from '../support/http2-agent.ts'
+import { answerOf, askStream, openHttp2Agent } from '../support/http2-agent.ts'
 import { FLAG, headers, openFrames, reset, TYPE } from '../support/http2-frames.ts'
-import { openHttp2Upstream } from '../support/http2-upstream.ts'
+import { headerOf, openHttp2Upstream } from '../support/http2-upstream.ts'
 import { ALL_WAYS, openTestGate } from '../support/gate.ts'
 import { bodyOf, exchangeRaw, statusOf } from '../support/raw-client.ts'
-import { API, policyFor } from '../support/setting.ts'
+import { API, CANARY, policyFor } from '../support/setting.ts'
 import { ask, keyFor, TRUST } from '../support/upstream-client.ts'
 import { createUpstreamCa, leafFor, openRawUpstream } from '../support/upstream.ts'
 import { createUpstreams } from '../../src/sidecar/upstream/upstreams.ts'
@@ -131,4 +131,23 @@ test('I18 a plain connection by SOCKS5 that showed no lease carries nothing more
     audit.flatMap(({ event, code }) => (event === 'decided' ? [code] : [])),
     [],
   )
+})
+
+test('I5 a trailer in the place of a credential, however it is spelled, does not go on behind it', async () => {
+  await using ca = await createUpstreamCa()
+  await using upstream = await openHttp2Upstream(leafFor(ca.authority, API))
+  await using gate = await openTestGate({
+    policy: policyFor([upstream.port], { inject: `{domains: [${API}], header: X-Custom-Token}` }),
+    env: { API_TOKEN: CANARY },
+    upstreamCa: [ca.file],
+    hosts: { [API]: ['127.0.0.1'] },
+  })
+  using agent = await openHttp2Agent({ port: gate.port, host: API, targetPort: upstream.port, ca: await gate.caPem() })
+  const stream = agent.request({ ':method': 'POST', ':path': '/' }, { waitForTrailers: true })
+  stream.once('wantTrailers', () => stream.sendTrailers({ 'x-custom-token': 'mine', x_custom_token: 'mine', 'x-sum': 'kept' }))
+  stream.end('body')
+  assert.equal((await answerOf(stream)).status, 200)
+  const [request] = upstream.requests
+  assert.equal(headerOf(request, 'x-custom-token'), CANARY)
+  assert.deepEqual(request?.rawTrailers, ['x-sum', 'kept'])
 })

@@ -5,7 +5,7 @@ import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { Agent } from './agent.ts'
-import { forwardedResponseHeaders, forwardedTrailers, valuesOf, type RawHeaders } from './headers.ts'
+import { forwardedResponseHeaders, forwardedTrailers, valuesOf, withoutCredentials, type RawHeaders } from './headers.ts'
 import type { Upstream } from '../upstream/upstream.ts'
 import { relay } from './relay.ts'
 
@@ -41,7 +41,8 @@ export function forward(pool: Upstream, head: ForwardedHead, agent: Agent, signa
     const options = {
       ...head,
       body,
-      trailers: (): RawHeaders => forwardedTrailers(agent.trailers()),
+      // I5: what the agent puts behind its body in the place of a credential is not for whoever merges it into the head.
+      trailers: (): RawHeaders => head.sensitive.reduce(withoutCredentials, forwardedTrailers(agent.trailers())),
       ...(agent.upgrade && { upgrade: 'websocket' }),
     }
     pool.dispatch(options, new Relay(agent, signal, resolve))
