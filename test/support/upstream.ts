@@ -87,8 +87,8 @@ export async function openServer(listener: RequestListener, tls?: { cert: string
 }
 
 /** A server of bare sockets, for answers that no HTTP server would give. */
-export function openRawUpstream(onSocket: (socket: Socket) => void, place?: Place): Promise<Upstream> {
-  return listenAsUpstream(createTcpServer({ allowHalfOpen: true }, onSocket), [], place)
+export function openRawUpstream(onSocket: (socket: Socket) => void, place?: Place, allowHalfOpen = false): Promise<Upstream> {
+  return listenAsUpstream(createTcpServer({ allowHalfOpen }, onSocket), [], place)
 }
 
 export type Place = { readonly host: string; readonly port: number }

@@ -25,8 +25,8 @@ function openTestAddresses(
     asked.push(name)
     return Promise.resolve(options.answer ?? [])
   }
-  const { judge } = createAddresses(resolve, () => new Set(options.ports), { elapsed: () => 0 })
-  const addresses = { judge: (name: Hostname, port: number, rule: AllowedRule) => judge(policy, name, port, rule) }
+  const judging = createAddresses(resolve, () => new Set(options.ports), { elapsed: () => 0 })
+  const addresses = { judge: (name: Hostname, port: number, rule: AllowedRule) => judging.judge(policy, name, port, rule) }
   return { addresses, rule: decision.rule, asked }
 }
 
