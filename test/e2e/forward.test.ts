@@ -266,3 +266,27 @@ test('two credentials of one host never share an upstream connection', async () 
 function valuesOf(rawHeaders: string[] | undefined, name: string): string[] {
   return (rawHeaders ?? []).filter((_, i, all) => i % 2 === 1 && all[i - 1]?.toLowerCase() === name)
 }
+
+test('a request that is pipelined behind another reaches the upstream when that one has its answer, not before', async () => {
+  let isAnswered = false
+  const order: boolean[] = []
+  await using setting = await openSetting({
+    answer: ({ url }, response) => {
+      order.push(isAnswered)
+      if (url !== '/write') return void response.end('read')
+      // Long enough for the second one to arrive, if it were not held.
+      setTimeout(() => {
+        isAnswered = true
+        response.end('written')
+      }, 100)
+    },
+  })
+  const host = `Host: ${API}:${setting.plain.port}\r\n`
+  const at = `http://${API}:${setting.plain.port}`
+  const answer = await exchangeRaw(
+    setting.gate.port,
+    `POST ${at}/write HTTP/1.1\r\n${host}Content-Length: 2\r\n\r\nhiGET ${at}/read HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
+  )
+  assert.deepEqual(order, [false, true])
+  assert.match(answer, /written[^]*read$/)
+})

@@ -112,7 +112,7 @@ class Relay implements Dispatcher.DispatchHandler {
     this.#controller = controller
     if (this.#agent.isGone) controller.abort(agentGone())
     else if (this.#signal.aborted) controller.abort(this.#signal.reason as Error)
-    else if (!this.#agent.isUploaded) this.#uploadIdle = this.#watch('the body of the request')
+    else if (!this.#agent.isUploaded) this.#uploadIdle = this.#watch('the body of the request', LIMITS.bodyIdleMs)
   }
 
   onBodySent(chunk: Uint8Array | string): void {
@@ -134,6 +134,7 @@ class Relay implements Dispatcher.DispatchHandler {
       return
     }
     this.#status = status
+    this.#waitLonger()
     const headers = forwardedResponseHeaders(rawOf(controller), status)
     // A reason phrase means nothing to a client (RFC 9112 §4); one that Node would not write is left out. On a header that
     // Node would not write this throws, and the dispatcher ends the exchange with an error.
@@ -147,9 +148,10 @@ class Relay implements Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#bytesDown += chunk.length
+    this.#uploadIdle?.refresh()
     if (this.#agent.write(chunk)) return
     controller.pause()
-    this.#readIdle = this.#watch('the agent, reading the answer,')
+    this.#readIdle = this.#watch('the agent, reading the answer,', LIMITS.bodyIdleMs)
     this.#agent.onceDrained(() => {
       clearTimeout(this.#readIdle)
       controller.resume()
@@ -199,10 +201,17 @@ class Relay implements Dispatcher.DispatchHandler {
     this.#finish(error)
   }
 
-  /** Aborts when nothing moves for `LIMITS.bodyIdleMs`: a stalled side must not hold sockets and memory for good. */
-  #watch(what: string): NodeJS.Timeout {
+  /** Aborts when nothing moves for so long: a stalled side must not hold sockets and memory for good. */
+  #watch(what: string, idleMs: number): NodeJS.Timeout {
     const abort = (): void => this.#controller?.abort(Object.assign(new Error(`${what} stalled`), { code: 'BODY_IDLE' }))
-    return setTimeout(abort, LIMITS.bodyIdleMs)
+    return setTimeout(abort, idleMs)
+  }
+
+  /** Streams both ways (gRPC): from the answer's head on the agent may be as silent as the upstream. */
+  #waitLonger(): void {
+    if (this.#uploadIdle === undefined || this.#agent.isUploaded) return
+    clearTimeout(this.#uploadIdle)
+    this.#uploadIdle = this.#watch('the stream', LIMITS.upstreamBodyIdleMs)
   }
 
   readonly #onCut = (): void => this.#stop(this.#signal.reason as Error)

@@ -50,11 +50,16 @@ const SERVER_OPTIONS = {
 
 export function createHttp1(parts: Http1Parts): Http1 {
   const { connections, handle } = parts
+  /**
+   * The end of the last request of a connection. One that is pipelined behind it waits: side by side a read could overtake
+   * the write before it (RFC 9112 §9.3.2).
+   */
+  const turns = new WeakMap<Socket, Promise<void>>()
   const cameBy = (socket: Socket): CameBy => connections.tunnelOf(socket) ?? 'proxy'
 
   function onRequest(request: IncomingMessage, response: ServerResponse, by: CameBy): void {
     const { socket } = request
-    if (connections.isRefused(socket)) return // RFC 9112 §9.6: what comes behind a last answer is not processed
+    const before = connections.isBusy(socket) ? turns.get(socket) : undefined
     const number = connections.begin(socket)
     if (number === undefined) {
       socket.destroy()
@@ -67,9 +72,16 @@ export function createHttp1(parts: Http1Parts): Http1 {
       isOver = true
     }
     response.once('finish', end).once('close', end)
-    void handle(new Http1Agent(request, response, connections, number), by)
-      .catch(() => socket.destroy())
+    const turn = async (): Promise<void> => {
+      await before
+      // RFC 9112 §9.6: what comes behind a last answer is not processed.
+      if (socket.destroyed || connections.isRefused(socket, number)) return
+      await handle(new Http1Agent(request, response, connections, number), by)
+    }
+    const ended = turn()
+      .catch(() => void socket.destroy())
       .finally(end)
+    turns.set(socket, ended)
   }
 
   function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer, by: CameBy): void {
