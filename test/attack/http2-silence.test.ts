@@ -5,7 +5,10 @@ import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { FLAG, PING, TYPE, frame, headers, isPong, settings, windowUpdate } from '../support/http2-frames.ts'
 import { getOf, openFrameAgent, whole, type Towards } from '../support/http2-agent.ts'
-import { API, openSetting, type Setting, type SettingOptions } from '../support/setting.ts'
+import { openTestGate } from '../support/gate.ts'
+import { API, openSetting, policyFor, type Setting, type SettingOptions } from '../support/setting.ts'
+import { openHttp2Upstream } from '../support/http2-upstream.ts'
+import { createUpstreamCa, leafFor } from '../support/upstream.ts'
 
 // For this process.
 Object.assign(LIMITS, { keepAliveMs: 300, bodyIdleMs: 600 })
@@ -122,4 +125,24 @@ test('at a drain the agent is told to open no more streams, those that run end w
   assert.deepEqual([goaway?.payload.readUInt32BE(0), goaway?.payload.readUInt32BE(4)], [1, 0], 'the last stream, and no error')
   assert.equal(agent.frames.find(({ type }) => type === TYPE.DATA)?.payload.toString(), 'in time')
   assert.ok(setting.secure.requests.every(({ url }) => url !== '/too-late'))
+})
+
+test('a stream both ways that is silent for longer than an upload may be goes on: its upstream has begun to answer', async () => {
+  await using authority = await createUpstreamCa()
+  await using upstream = await openHttp2Upstream(leafFor(authority.authority, API), {
+    protocols: ['h2'],
+    answer: (_request, response) => {
+      response.writeHead(200).flushHeaders()
+      setTimeout(() => response.end('at last'), 2 * LIMITS.bodyIdleMs)
+    },
+  })
+  await using gate = await openTestGate({
+    policy: policyFor([upstream.port], { inject: '' }),
+    hosts: { [API]: ['127.0.0.1'] },
+    upstreamCa: [authority.file],
+  })
+  using agent = await openFrameAgent({ port: gate.port, host: API, targetPort: upstream.port, ca: await gate.caPem() })
+  agent.send(headers(1, posted(getOf(`${API}:${upstream.port}`)), FLAG.END_HEADERS))
+  const { payload } = await agent.until(({ type }) => type === TYPE.DATA)
+  assert.equal(payload.toString(), 'at last')
 })
