@@ -21,7 +21,6 @@ export type {
   EffectiveRule,
   Facts,
   Place,
-  Plane,
   Policy,
   Route,
   SecretSource,

@@ -26,7 +26,8 @@ for (const { document, least } of [
   const policies = policiesIn(document)
   test(`${document} shows ${least} whole policies at least`, () => assert.ok(policies.length >= least))
   for (const { line, text } of policies) {
-    test(`the policy on line ${line} of ${document} loads without an error`, () => assert.deepEqual(problemsOf(text, ['policies']).errors, []))
+    test(`the policy on line ${line} of ${document} loads without an error`, () =>
+      assert.deepEqual(problemsOf(text, ['policies']).errors, []))
   }
 }
 

@@ -37,7 +37,15 @@ test('what was not said is not in the line', async () => {
   await using folder = await temporaryFolder()
   const file = join(folder.path, 'audit.jsonl')
   await using audit = await openTestAudit(file)
-  await audit.append({ event: 'decided', request: 'r1', lane: 'http', plane: 'agent', decision: 'deny', host: undefined, code: 'host_not_allowed' })
+  await audit.append({
+    event: 'decided',
+    request: 'r1',
+    lane: 'http',
+    plane: 'agent',
+    decision: 'deny',
+    host: undefined,
+    code: 'host_not_allowed',
+  })
   const [event = {}] = await readEvents(file)
   assert.deepEqual(Object.keys(event), ['seq', 'time', 'session', 'event', 'request', 'lane', 'plane', 'decision', 'code', 'prev', 'hash'])
 })

@@ -13,7 +13,11 @@ const OWN = Object.values(networkInterfaces())
 /** Judges what a DNS made up by the test says, under a rule with these exceptions. */
 function openTestAddresses(
   options: { answer?: readonly string[]; exceptions?: readonly string[]; ports?: readonly number[]; host?: string } = {},
-): { addresses: { judge(host: Hostname, port: number, rule: AllowedRule): ReturnType<Addresses['judge']> }; rule: AllowedRule; asked: string[] } {
+): {
+  addresses: { judge(host: Hostname, port: number, rule: AllowedRule): ReturnType<Addresses['judge']> }
+  rule: AllowedRule
+  asked: string[]
+} {
   const host = options.host ?? 'api.example.com'
   const asked: string[] = []
   const policy = policyOf({
