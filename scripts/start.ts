@@ -45,7 +45,7 @@ function nextSteps({ envFile }: ComposeProject): string {
     '',
     `  enter the agent    ${compose} exec agent bash        then: curl https://api.demo.internal/v1/me`,
     `  watch the log      ${compose} logs -f sidecar`,
-    `  after a change     ${compose} restart sidecar         (of the policy or a secret)`,
+    `  after a change     ${compose} logs -f sidecar          (it takes a new policy or secret by itself, within seconds)`,
     `  verify the audit   ${compose} exec sidecar sallyport audit verify /var/lib/sallyport/audit/audit.jsonl`,
     `  read the policy    policies/demo.yaml`,
     `  stop               ${compose} down                   (add -v to forget the CA and the audit)`,

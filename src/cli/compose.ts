@@ -104,7 +104,7 @@ function nextSteps({ envFile, missing }: ComposeProject): string {
     `  start                              ${compose} up -d --wait sidecar agent`,
     `  enter the agent                    ${compose} exec agent bash`,
     `  why the sidecar is not healthy     ${compose} logs sidecar`,
-    `  after a change of policy, secrets  ${compose} restart sidecar`,
+    `  take changes at once, not soon     ${compose} kill -s HUP sidecar`,
     `  stop                               ${compose} down`,
     `  stop, forget the CA and the audit  ${compose} down -v`,
   ])

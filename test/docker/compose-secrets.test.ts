@@ -100,7 +100,7 @@ test('every command that it prints is one that compose takes from any folder, wi
   const prefix = `docker compose --env-file '${envFile}' `
   assert.deepEqual(
     commands.map((command) => command.replace(prefix, '')),
-    ['up -d --wait sidecar agent', 'exec agent bash', 'logs sidecar', 'restart sidecar', 'down', 'down -v'],
+    ['up -d --wait sidecar agent', 'exec agent bash', 'logs sidecar', 'kill -s HUP sidecar', 'down', 'down -v'],
   )
   const { stdout, stderr } = await capture('sh', ['-c', `${prefix}config --format json`], { cwd: here.folder })
   assert.notEqual(stdout, '', stderr)
