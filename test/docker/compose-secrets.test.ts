@@ -17,7 +17,7 @@ function secretsDirOf(here: ComposePlace): string {
 }
 
 for (const { what, text, message } of [
-  { what: 'an error in the policy', text: 'version: 1\nnetwork: {mode: open}\n', message: /mine\.yaml:2: / },
+  { what: 'an error in the policy', text: 'version: 1\nnetwork: {mode: wide}\n', message: /mine\.yaml:2: / },
   {
     what: 'a secret of the environment',
     text: policyWith('file:/run/secrets/A', 'env:TOKEN'),

@@ -10,16 +10,27 @@ const TIMEOUT_MS = 30_000
  * @throws SallyportError engine_unavailable
  */
 export function engineNetworks(): EngineNetwork[] {
-  const ids = docker(['network', 'ls', '--quiet', '--no-trunc']).split('\n').filter(Boolean)
-  if (ids.length === 0) return []
-  const format = '{{index .Labels "com.docker.compose.project"}}|{{range .IPAM.Config}}{{.Subnet}} {{end}}'
-  return docker(['network', 'inspect', '--format', format, ...ids])
+  return readNetworks()
     .split('\n')
     .filter(Boolean)
     .map((line) => {
       const [project = '', subnets = ''] = line.split('|')
       return { project, subnets: subnets.split(' ').filter(Boolean) }
     })
+}
+
+/** A line a network. One that is removed between the list and the look at it makes the whole look fail: then it is listed anew. */
+function readNetworks(triesLeft = 10): string {
+  const ids = docker(['network', 'ls', '--quiet', '--no-trunc']).split('\n').filter(Boolean)
+  if (ids.length === 0) return ''
+  const format = '{{index .Labels "com.docker.compose.project"}}|{{range .IPAM.Config}}{{.Subnet}} {{end}}'
+  try {
+    return docker(['network', 'inspect', '--format', format, ...ids])
+  } catch (error) {
+    const said = error instanceof SallyportError && error.cause instanceof Error ? error.cause.message : ''
+    if (triesLeft === 0 || !/network \S+ not found/i.test(said)) throw error
+    return readNetworks(triesLeft - 1)
+  }
 }
 
 /**
