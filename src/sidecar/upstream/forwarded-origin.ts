@@ -1,5 +1,5 @@
 import { formatAuthority } from '../../kernel/hostname.ts'
-import type { OriginKey } from './origin.ts'
+import type { Target } from './dial.ts'
 import { PassingHandler } from './passing-handler.ts'
 import { refusedByProxy } from './proxy.ts'
 import type { Origin, UpstreamController, UpstreamHandler } from './upstream.ts'
@@ -8,7 +8,7 @@ import type { Origin, UpstreamController, UpstreamHandler } from './upstream.ts'
  * An origin in plain HTTP by a proxy that takes requests: `asked` has connections to the proxy, which get requests in absolute form
  * (RFC 9112 §3.2.2); `tunnelled` has connections through it, for WebSockets, as few proxies pass on an Upgrade.
  */
-export function forwardedOrigin(key: OriginKey, asked: Origin, tunnelled: Origin, authorization: string | undefined): Origin {
+export function forwardedOrigin(key: Target, asked: Origin, tunnelled: Origin, authorization: string | undefined): Origin {
   const where = formatAuthority(key.host, key.port)
   const url = `http://${formatAuthority(key.host, key.port, 80)}`
   const login = authorization === undefined ? [] : ['proxy-authorization', authorization]
