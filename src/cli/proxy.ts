@@ -14,8 +14,8 @@ export const proxyCommand: Command = {
   usage: `usage: sallyport proxy --policy PATH [...]
 
 Runs the gate in the foreground: an HTTP proxy that lets through what the policy allows and writes credentials into it.
-When it listens it prints one JSON line to stdout; logs go to stderr. SIGHUP and a
-changed policy or secret file make it read both anew; SIGTERM ends it after running requests.
+When it listens it prints one JSON line to stdout; logs go to stderr. A changed policy or secret file, and SIGHUP, make it
+read both anew; SIGTERM ends it after running requests.
 
   --policy PATH         a policy file; may be given several times, later files add to earlier ones
   --http HOST:PORT      where the proxy listens (default 127.0.0.1:3128; port 0 picks a free one). Whoever reaches it gets the

@@ -34,7 +34,7 @@ export const ERRORS = {
   misdirected_request: {
     to: 'agent',
     status: 421,
-    means: 'The request inside a tunnel names another host than the tunnel was opened for.',
+    means: 'The request names another host than its connection leads to.',
   },
   sni_mismatch: {
     to: 'agent',

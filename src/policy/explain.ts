@@ -147,6 +147,8 @@ function explainCredential(policy: Policy, { facts, route }: Asked, rule: Allowe
   if (rule.addresses.length > 0)
     notes.push(`it may lead to ${rule.addresses.map((range) => range.text).join(', ')}, besides public addresses`)
   const credential = policy.credentialFor(facts, route?.credential)
+  if (facts.scheme === 'https' && route === undefined && isBlind(policy, facts))
+    notes.push('TLS is passed through: nobody looks at what is inside')
   if (credential === undefined) return { notes: [...notes, 'no credential is bound to it'] }
   if (facts.scheme === 'http' && !rule.upgrade && !rule.plaintext) {
     const remedy = route === undefined ? `add upgrade: https to rule "${rule.id}"` : `use an https upstream for route "${route.name}"`
@@ -188,7 +190,8 @@ function mismatch(
 
 /** The URL as it would come on the wire: nothing is repaired, as a repaired URL would explain another request. */
 function readUrl(url: string, method: string): Facts {
-  const match = /^(https?):\/\/([^/?#\\]*)([^#]*)/i.exec(url)
+  // A WebSocket opens with a request (RFC 6455 §3): ws and wss are http and https to every rule.
+  const match = /^(https?|wss?):\/\/([^/?#\\]*)([^#]*)/i.exec(url)
   const [, schemeText = '', authority = '', rest = ''] = match ?? []
   const split = splitAuthority(authority)
   const host = split && parseHostname(split.host)
@@ -199,8 +202,10 @@ function readUrl(url: string, method: string): Facts {
     })
   }
   if (!match)
-    throw new SallyportError('usage', `"${url}" is not an http or https URL`, { hint: 'write it whole, as in https://api.github.com/user' })
-  const scheme = schemeText.toLowerCase() === 'http' ? 'http' : 'https'
+    throw new SallyportError('usage', `"${url}" is not an http or https URL`, {
+      hint: 'write it whole, as in https://api.github.com/user; of other TCP ask by https://HOST:PORT/: the answer says whether a connection passes',
+    })
+  const scheme = /^(?:http|ws)$/i.test(schemeText) ? 'http' : 'https'
   if (split === undefined || host === undefined)
     throw new SallyportError('usage', `"${authority}" is not host or host:port`, { hint: 'write for example api.github.com:443' })
   if (!isHostname(host)) {

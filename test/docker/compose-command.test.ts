@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { test } from 'node:test'
@@ -380,4 +380,37 @@ test('an engine that does not answer is an error with a hint, and nothing is wri
 function write(file: string): string {
   writeFileSync(file, POLICY)
   return file
+}
+
+test('a policy that wants the lease gives it to the agent’s programs with the proxy’s address; any other leaves it out', async () => {
+  await using here = await composePlace('work', 'version: 1\nnetwork: {lease: required, rules: []}\n')
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const lease = here.env().get('SALLYPORT_LEASE') ?? ''
+  assert.match(lease, /^[\w-]{32}$/)
+  assert.equal(await proxyOfAgent(here), `http://agent:${lease}@sallyport:3128`)
+  writeFileSync(here.policy, 'version: 1\nnetwork: {rules: []}\n')
+  await here.run()
+  assert.equal(await proxyOfAgent(here), 'http://sallyport:3128')
+  assert.equal(here.env().get('SALLYPORT_LEASE'), lease)
+})
+
+test('a harness of the operator’s own folder is seen by the sidecar', async () => {
+  await using here = await composePlace('work', 'version: 1\nnetwork: {mode: none, harness: mine}\n')
+  const own = join(here.folder, 'home', 'policies')
+  mkdirSync(join(own, 'harness'), { recursive: true })
+  writeFileSync(
+    join(own, 'harness', 'mine.yaml'),
+    'version: 1\nnetwork:\n  rules:\n    - {id: mine, host: api.example.com, action: allow}\n',
+  )
+  await here.run('--workspace', here.workspace, '--policy', here.policy)
+  const { services } = JSON.parse((await here.config()).stdout) as {
+    services: { sidecar: { environment: Record<string, string>; volumes: { source: string; target: string }[] } }
+  }
+  const { environment, volumes } = services.sidecar
+  assert.equal(volumes.find(({ target }) => target === `${environment['SALLYPORT_HOME']}/policies`)?.source, realpathSync(own))
+})
+
+async function proxyOfAgent(here: Place): Promise<string | undefined> {
+  const { services } = JSON.parse((await here.config()).stdout) as { services: { agent: { environment: Record<string, string> } } }
+  return services.agent.environment['https_proxy']
 }

@@ -98,6 +98,7 @@ test('the workspace is not mounted in the sidecar, and what it reads from the ho
   const mounts = info.sidecar.Mounts.filter(({ Type }) => Type === 'bind')
   assert.deepEqual(mounts.map(({ Destination }) => Destination).toSorted(), [
     '/etc/sallyport/extra-ca.pem',
+    '/etc/sallyport/home/policies',
     '/etc/sallyport/policy',
     '/run/secrets',
   ])

@@ -57,6 +57,8 @@ type Plan = {
   readonly stateDir: string
   readonly secretsDir: string
   readonly policies: { readonly dir: string; readonly files: readonly string[] }
+  /** `policies/` of the operator's home, where there is one. */
+  readonly ownPolicies: string | undefined
   /** Authorities that the sidecar trusts besides its own, as PEM. */
   readonly extraCa: string | undefined
   readonly owner: Owner
@@ -82,7 +84,7 @@ const BASE_IMAGE = 'node:24-bookworm-slim'
 const OWN_BASE_IMAGE = 'sallyport/node-base:24'
 const ENGINE_SOCKET = '/var/run/docker.sock'
 /** What compose.yaml mounts by a variable. compose takes one of the environment rather than the file's. */
-const MOUNTED = ['SALLYPORT_SECRETS_DIR', 'SALLYPORT_POLICY_DIR', 'SALLYPORT_STATE_DIR', 'SALLYPORT_EXTRA_CA']
+const MOUNTED = ['SALLYPORT_SECRETS_DIR', 'SALLYPORT_POLICY_DIR', 'SALLYPORT_STATE_DIR', 'SALLYPORT_OWN_POLICIES', 'SALLYPORT_EXTRA_CA']
 
 /**
  * Writes the `.env` and the state of a compose project for one workspace. What stands in the file already is kept.
@@ -126,6 +128,7 @@ function planProject(request: ProjectRequest, { packageRoot, home }: Installatio
     stateDir,
     secretsDir: secrets ? placeInFile(secrets, packageRoot) : join(stateDir, 'secrets'),
     policies: policyFiles(request, present, packageRoot),
+    ownPolicies: existsSync(join(home, 'policies')) ? realFolder(join(home, 'policies'), 'folder of own policies') : undefined,
     // From the whole file: its line stays, whatever else the file is for.
     extraCa: extraCa ? realFile(resolve(extraCa)) : realFile(file.get('SALLYPORT_EXTRA_CA'), packageRoot),
     owner: ownerOf(workspace),
@@ -162,6 +165,7 @@ function checkPlaces(plan: Plan, { packageRoot }: Installation, environment: Env
     ["Sallyport's state", plan.home],
     ['the folder of secrets', plan.secretsDir],
     ['the policy', plan.policies.dir],
+    ['the folder of own policies', plan.ownPolicies],
     ['SALLYPORT_EXTRA_CA', plan.extraCa],
     ["the engine's socket", ENGINE_SOCKET],
     ...MOUNTED.map((name) => [name, environment[name] && resolve(packageRoot, environment[name])] as const),
@@ -175,6 +179,10 @@ function writeProject(plan: Plan, policy: SessionPolicy, installation: Installat
   for (const folder of [join(plan.home, plan.name), plan.stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 })
   const jail = reserveJail(plan.home, plan.name, plan.present.get('SALLYPORT_SUBNET'), engineNetworks())
   const env = environmentOf(plan, jail, installation)
+  const lease = plan.present.get('SALLYPORT_LEASE') || randomBytes(24).toString('base64url')
+  // What proves a request to be the session's own, for policies that want that.
+  env.set('SALLYPORT_LEASE', lease)
+  env.set('SALLYPORT_PROXY_URL', policy.isLeaseRequired ? `http://agent:${lease}@sallyport:3128` : '')
   writeState(plan)
   if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(plan))
   writeEnvFile(plan.envFile, env)
@@ -197,8 +205,7 @@ function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): M
     ['SALLYPORT_SECRETS_DIR', secretsDir],
     ['SALLYPORT_POLICY_DIR', policies.dir],
     ['SALLYPORT_POLICY', policies.files.map((policy) => `${POLICY_MOUNT}/${policy}`).join(':')],
-    // What proves a request to be the session's own, for policies that want that.
-    ['SALLYPORT_LEASE', present.get('SALLYPORT_LEASE') || randomBytes(24).toString('base64url')],
+    ['SALLYPORT_OWN_POLICIES', plan.ownPolicies ?? ''],
     ['SALLYPORT_AGENT_CPUS', present.get('SALLYPORT_AGENT_CPUS') ?? String(Math.min(AGENT_CPUS_MAX, engineCpus()))],
   ])
   if (extraCa !== undefined) env.set('SALLYPORT_EXTRA_CA', extraCa)

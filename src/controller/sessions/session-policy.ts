@@ -1,4 +1,4 @@
-import { realpathSync, statSync } from 'node:fs'
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { join, posix, relative, sep } from 'node:path'
 import { SallyportError } from '../../kernel/errors.ts'
 import { formatDiagnostic, formatPlace, loadPolicy, showPolicy, type Policy, type SecretSource } from '../../policy/policy.ts'
@@ -19,6 +19,8 @@ export type SessionPolicy = {
   readonly warnings: readonly string[]
   /** By path, each once. */
   readonly secretFiles: readonly SecretFile[]
+  /** Whether the agent's programs have to show the session's lease. */
+  readonly isLeaseRequired: boolean
 }
 
 /** What the sidecar sees of the host's secrets. */
@@ -31,19 +33,20 @@ const WITHIN_ARGUMENT = /\/run\/secrets\/([\w.@+/-]+)/g
  * from files and commands only. `files` are real paths.
  * @throws SallyportError policy_invalid, policy_not_found with every error in the message, one a line
  */
-export function readSessionPolicy(
-  files: readonly string[],
-  { packageRoot, policyDirs }: { packageRoot: string; policyDirs: readonly string[] },
-): SessionPolicy {
+export function readSessionPolicy(files: readonly string[], { policyDirs }: { policyDirs: readonly string[] }): SessionPolicy {
   const policy = loadPolicy(files, { policyDirs })
-  refuseFilesOutside(policy, files, join(packageRoot, 'policies'))
+  refuseFilesOutside(policy, files, policyDirs)
   refuseSources(policy)
   const found = policy.secrets.flatMap(({ name, source }) =>
     filesOf(source).map((path) => ({ name, path, atStart: source.kind === 'file' })),
   )
   // Of two that read one file the stricter says when it must be there.
   const byPath = new Map(found.toSorted((a, b) => Number(a.atStart) - Number(b.atStart)).map((file) => [file.path, file]))
-  return { warnings: policy.warnings.map(formatDiagnostic), secretFiles: found.filter((file) => byPath.get(file.path) === file) }
+  return {
+    warnings: policy.warnings.map(formatDiagnostic),
+    secretFiles: found.filter((file) => byPath.get(file.path) === file),
+    isLeaseRequired: policy.isLeaseRequired,
+  }
 }
 
 /** Those of which the folder of secrets has no file: also none behind a symlink that leads out of the folder, which is all that is mounted. */
@@ -59,12 +62,12 @@ export function missingSecrets(secretFiles: readonly SecretFile[], secretsDir: s
   })
 }
 
-/** The sidecar's `extends` finds what its image holds. A file of the operator's own policy folder is found here and not there. */
-function refuseFilesOutside(policy: Policy, named: readonly string[], shipped: string): void {
-  const root = realpathSync(shipped)
+/** The sidecar's `extends` finds what its image holds and what the operator's own policy folder does: that is all that is mounted, and no link leads out of it. */
+function refuseFilesOutside(policy: Policy, named: readonly string[], policyDirs: readonly string[]): void {
+  const roots = policyDirs.filter((folder) => existsSync(folder)).map((folder) => realpathSync(folder))
   const outside = showPolicy(policy).files.filter((file) => {
     const real = realpathSync(file)
-    return !named.includes(real) && !isInside(root, real)
+    return !named.includes(real) && !roots.some((root) => isInside(root, real))
   })
   if (outside.length === 0) return
   throw new SallyportError(

@@ -106,7 +106,13 @@ function refuseUpgrade({ method, rawHeaders, isUpgrade }: RequestHead): Refusal 
   const upgrades = valuesOf(rawHeaders, 'upgrade')
   if (upgrades.length === 0) return undefined
   const isWebSocket = isUpgrade === true && upgrades.length === 1 && upgrades[0]?.toLowerCase() === 'websocket'
-  if (!isWebSocket) return { code: 'upgrade_refused', message: `Upgrade: ${shown(upgrades.join(', '))}` }
+  if (!isWebSocket) {
+    return {
+      code: 'upgrade_refused',
+      message: `Upgrade: ${shown(upgrades.join(', '))}`,
+      hint: 'WebSocket is carried; HTTP/2 is spoken inside TLS, not after an upgrade: send the request without the field',
+    }
+  }
   const single = (name: string): string | undefined => {
     const values = valuesOf(rawHeaders, name)
     return values.length === 1 ? values[0] : undefined

@@ -176,7 +176,15 @@ async function pass(
   if (outcome.error !== undefined) {
     const error = upstreamError(outcome.error, formatAuthority(facts.host, facts.port))
     if (error.code !== 'agent_gone')
-      parts.log.warn({ requestId: exchange.requestId, host: facts.host, code: error.code, cause: codeOf(error.cause) }, error.message)
+      parts.log.warn(
+        {
+          requestId: exchange.requestId,
+          host: facts.host,
+          code: error.code,
+          cause: error.cause === undefined ? undefined : codeOf(error.cause),
+        },
+        error.message,
+      )
     refusal = refusalOf(error)
   }
   if (refusal) give(agent, refusal, exchange, facts)

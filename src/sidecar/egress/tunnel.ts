@@ -239,7 +239,8 @@ class Passage {
       cut.signal.throwIfAborted()
     } catch (error) {
       refusal = refusalOf(error)
-      cause = codeOf(error instanceof SallyportError ? error.cause : error)
+      const origin = error instanceof SallyportError ? error.cause : error
+      cause = origin === undefined ? undefined : codeOf(origin)
       this.#parts.log.warn({ requestId: this.#exchange.requestId, host: end.host, code: refusal.code, cause }, refusal.message)
     }
     place.leave()

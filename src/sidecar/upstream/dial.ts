@@ -63,7 +63,10 @@ export async function secure(
     if (codeOf(error) === 'ETIMEDOUT')
       throw new SallyportError('upstream_timeout', `no TLS handshake with ${where} in time`, { cause: error })
     throw new SallyportError('upstream_tls_failed', `the TLS connection to ${where} is refused (${codeOf(error)})`, {
-      hint: 'an authority that the system does not know is named by the operator: --upstream-ca, in containers SALLYPORT_EXTRA_CA',
+      hint:
+        codeOf(error) === 'ERR_TLS_CERT_ALTNAME_INVALID'
+          ? `its certificate is for other names than ${peer.host}: use the name that it is for`
+          : 'an authority that the system does not know is named by the operator: --upstream-ca, in containers SALLYPORT_EXTRA_CA',
       cause: error,
     })
   }

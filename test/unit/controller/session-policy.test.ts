@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { missingSecrets, readSessionPolicy } from '../../../src/controller/sessions/session-policy.ts'
@@ -68,9 +68,16 @@ test('a policy that the installation ships may be extended', async () => {
   assert.deepEqual(here.read().secretFiles, [])
 })
 
-test('a policy that only the host’s folder has is refused when it is extended, and taken when it is named', async () => {
+test('a policy of the operator’s own folder may be extended: the folder is mounted; one that a link there leads to may not', async () => {
   await using here = await place('version: 1\nextends: [mine]\n')
+  assert.deepEqual(here.read().secretFiles, [])
+  writeFileSync(join(here.folder, 'elsewhere.yaml'), 'version: 1\n')
+  rmSync(join(here.folder, 'own', 'mine.yaml'))
+  symlinkSync('../elsewhere.yaml', join(here.folder, 'own', 'mine.yaml'))
   assert.throws(() => here.read(), { code: 'policy_invalid', message: /mine\.yaml/, hint: /--policy/ })
+})
+
+test('a policy that lies elsewhere is taken when it is named', async () => {
   await using named = await place('version: 1\n')
   assert.deepEqual(named.read(join(named.folder, 'own', 'mine.yaml')).secretFiles, [])
 })
