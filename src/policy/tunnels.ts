@@ -15,7 +15,12 @@ export function judgeTunnel(matching: readonly Ranked[], otherwise: () => Otherw
   const passing = ranked.filter(({ rule }) => rule.action !== 'deny')
   // HTTP wins where both are possible: it is looked into, so it is the stricter reading.
   const isTcp = passing.some(({ rule }) => rule.protocol === 'tcp') && !passing.some(({ rule }) => rule.protocol === 'http')
-  return isTcp ? judgeTcp(ranked, passing) : judgeHttp(ranked, otherwise)
+  if (!isTcp) return judgeHttp(ranked, otherwise)
+  const unseen = judgeTcp(ranked, passing)
+  if (unseen.action !== 'deny') return unseen
+  // Nothing passes unseen, but a rule may ask about requests, which are looked into.
+  const seen = judgeHttp(ranked, () => unseen.refusal)
+  return seen.action === 'deny' ? unseen : seen
 }
 
 /** Nobody sees what such a connection carries: whatever any rule denies or asks about there holds for all of it. */

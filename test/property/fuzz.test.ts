@@ -49,6 +49,8 @@ for (const [what, check] of Object.entries<FuzzTarget['check']>({
     const failure = fuzz(planted(check), { seed: 1, rounds: ROUNDS, inputMs: INPUT_MS })
     assert.ok(failure)
     assert.notEqual(tryInput(planted(check), failure.bytes, INPUT_MS), undefined)
-    assert.deepEqual(fuzz(planted(check), { seed: 1, rounds: ROUNDS, inputMs: INPUT_MS }), failure, 'the seed gives the same input')
+    const again = fuzz(planted(check), { seed: 1, rounds: ROUNDS, inputMs: INPUT_MS })
+    // How it shows depends on what lies around the bytes in memory.
+    assert.deepEqual({ ...again, problem: '' }, { ...failure, problem: '' }, 'the seed gives the same input')
   })
 }

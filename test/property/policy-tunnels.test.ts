@@ -65,7 +65,20 @@ test('a request is decided by the strictest rule that is not about tcp, and mode
         }
       }
     }),
-    { numRuns: 400 },
+    {
+      numRuns: 400,
+      examples: [
+        [
+          [
+            { host: 'a.example.com', ports: [443], action: 'deny', methods: ['GET'] },
+            { host: 'a.example.com', ports: [443, 5432], protocol: 'tcp', action: 'allow' },
+            { host: 'a.example.com', ports: [443], action: 'ask' },
+          ],
+          'restricted',
+          'PUT',
+        ],
+      ],
+    },
   )
 })
 
