@@ -9,7 +9,7 @@ import { ROOT, main } from './steps.ts'
 const RUNS = 5
 const IDLE_MS = 3_000
 /** As the image starts it. */
-const FLAGS = ['--max-semi-space-size=2']
+const FLAGS = ['--max-semi-space-size=2', '--expose-gc']
 
 type Run = { readonly readyMs: number; readonly rssMb: number }
 
