@@ -3,21 +3,20 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { verifyAudit } from '../../src/audit/audit.ts'
 import { eventually } from '../support/eventually.ts'
-import { CARRYING, openEveryWay, routeTo, type EveryWay } from '../support/every-way.ts'
+import { CARRYING, openEveryWay, type EveryWay } from '../support/every-way.ts'
 import { limitedFileSize, type Disk } from '../support/full-disk.ts'
 import { bodyOf, readToEnd, statusOf } from '../support/raw-client.ts'
-import { openRunningPeers, RUNNING, RUNNING_HOSTS, RUNNING_NAMES, type Running, type RunningPeers } from '../support/running.ts'
+import {
+  openRunningPeers,
+  RUNNING,
+  RUNNING_HOSTS,
+  RUNNING_NAMES,
+  RUNNING_POLICY,
+  type Running,
+  type RunningPeers,
+} from '../support/running.ts'
 
 const { api: API, pinned: PINNED, mail: MAIL } = RUNNING_HOSTS
-const POLICY = `version: 1
-network:
-  rules:
-    - {id: api, host: ${API}, action: allow, addresses: ["127.0.0.0/8"]}
-    - {id: pinned, host: ${PINNED}, action: allow, tls: passthrough, addresses: ["127.0.0.0/8"]}
-    - {id: mail, host: ${MAIL}, ports: [25], protocol: tcp, action: allow, addresses: ["127.0.0.0/8"]}
-routes:
-  - {name: ${routeTo('https', API)}, upstream: "https://${API}", addresses: ["127.0.0.0/8"]}
-`
 
 const parts = new AsyncDisposableStack()
 let disk: Disk
@@ -26,7 +25,7 @@ let peers: RunningPeers
 
 before(async () => {
   disk = parts.use(await limitedFileSize())
-  setting = parts.use(await openEveryWay(POLICY, [API, PINNED, MAIL], { config: { audit: disk.file } }))
+  setting = parts.use(await openEveryWay(RUNNING_POLICY, [API, PINNED, MAIL], { config: { audit: disk.file } }))
   peers = parts.use(await openRunningPeers(setting))
 })
 after(() => parts.disposeAsync())

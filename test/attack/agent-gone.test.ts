@@ -2,26 +2,17 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { eventually } from '../support/eventually.ts'
-import { openEveryWay, routeTo, type EveryWay } from '../support/every-way.ts'
-import { openRunningPeers, RUNNING, RUNNING_HOSTS, RUNNING_NAMES, type RunningPeers } from '../support/running.ts'
+import { openEveryWay, type EveryWay } from '../support/every-way.ts'
+import { openRunningPeers, RUNNING, RUNNING_HOSTS, RUNNING_NAMES, RUNNING_POLICY, type RunningPeers } from '../support/running.ts'
 
 const { api: API, pinned: PINNED, mail: MAIL } = RUNNING_HOSTS
-const POLICY = `version: 1
-network:
-  rules:
-    - {id: api, host: ${API}, action: allow, addresses: ["127.0.0.0/8"]}
-    - {id: pinned, host: ${PINNED}, action: allow, tls: passthrough, addresses: ["127.0.0.0/8"]}
-    - {id: mail, host: ${MAIL}, ports: [25], protocol: tcp, action: allow, addresses: ["127.0.0.0/8"]}
-routes:
-  - {name: ${routeTo('https', API)}, upstream: "https://${API}", addresses: ["127.0.0.0/8"]}
-`
 
 const parts = new AsyncDisposableStack()
 let setting: EveryWay
 let peers: RunningPeers
 
 before(async () => {
-  setting = parts.use(await openEveryWay(POLICY, [API, PINNED, MAIL]))
+  setting = parts.use(await openEveryWay(RUNNING_POLICY, [API, PINNED, MAIL]))
   peers = parts.use(await openRunningPeers(setting))
 })
 after(() => parts.disposeAsync())

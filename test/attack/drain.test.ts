@@ -10,27 +10,17 @@ import { LIMITS } from '../../src/kernel/limits.ts'
 import { dialPort, openEveryWay, routeTo, type EveryWay } from '../support/every-way.ts'
 import { eventually } from '../support/eventually.ts'
 import { readToEnd, statusOf } from '../support/raw-client.ts'
-import { openRunningPeers, RUNNING, RUNNING_HOSTS, RUNNING_NAMES, type RunningPeers } from '../support/running.ts'
+import { openRunningPeers, RUNNING, RUNNING_HOSTS, RUNNING_NAMES, RUNNING_POLICY, type RunningPeers } from '../support/running.ts'
 
 Object.assign(LIMITS, { farewellMs: 300, drainMs: 1_500 })
 
 const { api: API, pinned: PINNED, mail: MAIL } = RUNNING_HOSTS
-const POLICY = `version: 1
-network:
-  rules:
-    - {id: api, host: ${API}, action: allow, addresses: ["127.0.0.0/8"]}
-    - {id: pinned, host: ${PINNED}, action: allow, tls: passthrough, addresses: ["127.0.0.0/8"]}
-    - {id: mail, host: ${MAIL}, ports: [25], protocol: tcp, action: allow, addresses: ["127.0.0.0/8"]}
-routes:
-  - {name: ${routeTo('https', API)}, upstream: "https://${API}", addresses: ["127.0.0.0/8"]}
-  - {name: ${routeTo('http', API)}, upstream: "http://${API}", addresses: ["127.0.0.0/8"]}
-`
 
 type Setting = AsyncDisposable & { readonly ways: EveryWay; readonly peers: RunningPeers }
 
 async function openSetting(): Promise<Setting> {
   await using parts = new AsyncDisposableStack()
-  const ways = parts.use(await openEveryWay(POLICY, [API, PINNED, MAIL], { env: {} }))
+  const ways = parts.use(await openEveryWay(RUNNING_POLICY, [API, PINNED, MAIL], { env: {} }))
   const peers = parts.use(await openRunningPeers(ways))
   const all = parts.move()
   return { ways, peers, [Symbol.asyncDispose]: () => all.disposeAsync() }

@@ -4,7 +4,7 @@ import { connect as connectHttp2 } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { WebSocket } from 'ws'
-import { startTls, type Carrying, type EveryWay, type Way } from './every-way.ts'
+import { routeTo, startTls, type Carrying, type EveryWay, type Way } from './every-way.ts'
 import { openHttp2Upstream, type Http2Upstream, type StreamRequest } from './http2-upstream.ts'
 import { openRawUpstream, openUpstream, type Upstream } from './upstream.ts'
 import { openWebSocketUpstream } from './websocket-upstream.ts'
@@ -20,6 +20,18 @@ export type Running = {
 
 export const RUNNING_HOSTS = { api: 'api.example.com', pinned: 'pinned.example.com', mail: 'mail.example.com' } as const
 const { api: API, pinned: PINNED, mail: MAIL } = RUNNING_HOSTS
+
+/** Allows all that runs, by every way. */
+export const RUNNING_POLICY = `version: 1
+network:
+  rules:
+    - {id: api, host: ${API}, action: allow, addresses: ["127.0.0.0/8"]}
+    - {id: pinned, host: ${PINNED}, action: allow, tls: passthrough, addresses: ["127.0.0.0/8"]}
+    - {id: mail, host: ${MAIL}, ports: [25], protocol: tcp, action: allow, addresses: ["127.0.0.0/8"]}
+routes:
+  - {name: ${routeTo('https', API)}, upstream: "https://${API}", addresses: ["127.0.0.0/8"]}
+  - {name: ${routeTo('http', API)}, upstream: "http://${API}", addresses: ["127.0.0.0/8"]}
+`
 
 /** The upstreams that running things lead to. `secure` echoes bodies, and at /events says what `tick` makes it say. */
 export type RunningPeers = AsyncDisposable & {

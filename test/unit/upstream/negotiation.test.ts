@@ -109,11 +109,18 @@ test('a WebSocket has an HTTP/1.1 connection of its own, on an origin that speak
 })
 
 test('an upstream that does not switch answers the WebSocket as any request', async () => {
-  await using server = await openHttp2Upstream(LEAF, { answer: (_request, response) => (response.writeHead(403), response.end('no')) })
+  const asked: unknown[] = []
+  await using server = await openHttp2Upstream(LEAF, {
+    answer: ({ headers }, response) => {
+      asked.push(headers['upgrade'])
+      response.writeHead(403).end('no')
+    },
+  })
   await using upstreams = createUpstreams(TRUST)
   const taker = take(upstreams.pool(keyFor(server.port)), { upgrade: 'websocket' })
   const answer = await taker.done.promise
   assert.deepEqual([answer.status, String(answer.body)], [403, 'no'])
+  assert.deepEqual([asked, server.requests.map(({ protocol }) => protocol)], [['websocket'], ['http/1.1']])
 })
 
 test('an upstream that speaks HTTP/1.1 when it comes back is spoken to in HTTP/1.1, and in HTTP/2 again after that', async () => {
