@@ -57,6 +57,47 @@ export const ERRORS = {
   lease_required: { to: 'agent', status: 407, means: 'The policy asks for the lease of the session, and none or a wrong one was given.' },
   command_not_supported: { to: 'agent', status: 501, means: 'The SOCKS command is not CONNECT. BIND and UDP ASSOCIATE are not carried.' },
   secret_unavailable: { to: 'agent', status: 502, means: 'The credential for this request could not be obtained. Nothing was sent.' },
+  token_exchange_failed: {
+    to: 'agent',
+    status: 502,
+    means: 'The token server gave no access token for the credential of this request. Nothing was sent.',
+  },
+  placeholder_misplaced: {
+    to: 'agent',
+    status: 403,
+    means: 'A placeholder stands where the policy does not swap it: at another host, or in another place of the request.',
+  },
+  own_credentials_refused: {
+    to: 'agent',
+    status: 403,
+    means: 'The request carries a credential of its own, and the rule refuses those (own_credentials: deny).',
+  },
+  aws_signature_refused: {
+    to: 'agent',
+    status: 403,
+    means: 'The request is not signed with the placeholder key by AWS Signature Version 4 for the region and service of the policy.',
+  },
+  body_unfit: {
+    to: 'agent',
+    status: 422,
+    means: 'The credential belongs in the body, and the body is not one that it can be written into.',
+  },
+  body_too_large: {
+    to: 'agent',
+    status: 413,
+    means: 'The credential belongs in the body or signs it, and the body is too large for that.',
+  },
+  budget_exhausted: { to: 'agent', status: 429, means: 'The budget of the credential in this session is used up, or that of this minute.' },
+  secret_echoed: {
+    to: 'agent',
+    status: 502,
+    means: 'The answer has a secret in it, and the rule refuses such answers or there were too many of them.',
+  },
+  answer_not_scrubbable: {
+    to: 'agent',
+    status: 502,
+    means: 'The answer could have a secret in it and cannot be looked into: its coding is unknown, broken or expands without end.',
+  },
   upstream_name_failed: { to: 'agent', status: 502, means: 'The name of the upstream could not be resolved.' },
   upstream_unreachable: { to: 'agent', status: 502, means: 'No connection to the upstream could be made, or it broke.' },
   upstream_tls_failed: {
