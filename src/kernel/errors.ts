@@ -55,6 +55,12 @@ export const ERRORS = {
   },
   socks_malformed: { to: 'agent', status: 400, means: 'The bytes on the SOCKS port are not a SOCKS5 handshake that is served here.' },
   lease_required: { to: 'agent', status: 407, means: 'The policy asks for the lease of the session, and none or a wrong one was given.' },
+  unauthenticated: {
+    to: 'agent',
+    status: 401,
+    means: 'The gateway wants the lease of the session as a bearer token, and none or a wrong one was given.',
+  },
+  not_found: { to: 'agent', status: 404, means: 'The gateway has nothing at this path.' },
   command_not_supported: { to: 'agent', status: 501, means: 'The SOCKS command is not CONNECT. BIND and UDP ASSOCIATE are not carried.' },
   secret_unavailable: { to: 'agent', status: 502, means: 'The credential for this request could not be obtained. Nothing was sent.' },
   token_exchange_failed: {

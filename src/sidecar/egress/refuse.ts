@@ -76,7 +76,8 @@ export function sayFarewell(socket: Duplex): void {
   socket.resume()
 }
 
-function problem(refusal: Refusal, request: RefusedRequest): { status: number; headers: Record<string, string>; body: string } {
+/** The answer that a refusal is. */
+export function problem(refusal: Refusal, request: RefusedRequest): { status: number; headers: Record<string, string>; body: string } {
   const status = statusOf(refusal.code)
   const document = {
     type: `urn:sallyport:error:${refusal.code}`,
@@ -100,6 +101,7 @@ function problem(refusal: Refusal, request: RefusedRequest): { status: number; h
       'proxy-status': `sallyport; error=${PROXY_STATUS[refusal.code] ?? 'http_request_denied'}; details="${details}"`,
       'cache-control': 'no-store',
       ...(RETRY_AFTER[status] ?? (refusal.code === 'approval_pending' && { 'retry-after': '2' })),
+      ...(status === 401 && { 'www-authenticate': 'Bearer realm="sallyport"' }),
       ...(status === 407 && { 'proxy-authenticate': 'Basic realm="sallyport", charset="UTF-8"' }),
     },
     body,

@@ -16,7 +16,7 @@ const TARGET = /^\/route\/([^/?]*)([^]*)$/
  * it, as it came. I20: that nothing in it leads out of the base path is the policy's to say, which sees the whole path.
  */
 export function readRoute(head: RequestHead, routes: readonly Route[]): { facts: Facts; route: Route } | Refusal {
-  const refusal = refuseHead(head) ?? refuseHost(head)
+  const refusal = refuseAtGateway(head)
   if (refusal) return refusal
   const [, name = '', rest = ''] = TARGET.exec(head.url) ?? []
   const route = routes.find((entry) => entry.name === name)
@@ -31,6 +31,11 @@ export function readRoute(head: RequestHead, routes: readonly Route[]): { facts:
   const { scheme, host, port, basePath } = route
   const path = `${basePath}${rest}`
   return { facts: { scheme, host, port, method: head.method, path: path.startsWith('/') ? path : `/${path}` }, route }
+}
+
+/** What holds for every request at the gateway that is more than a look at its health. */
+export function refuseAtGateway(head: RequestHead): Refusal | undefined {
+  return refuseHead(head) ?? refuseHost(head)
 }
 
 /**

@@ -146,7 +146,8 @@ async function refuseBare({ connections, exchanges, log }: Http1Parts, socket: S
   })
 }
 
-function refusalOfParser(error: Error): Refusal {
+/** What Node's parser found wrong. */
+export function refusalOfParser(error: Error): Refusal {
   const code = codeOf(error)
   if (code === 'HPE_HEADER_OVERFLOW')
     return { code: 'head_too_large', message: `the request head is longer than ${LIMITS.headBytesMax} bytes` }
