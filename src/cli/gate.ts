@@ -49,6 +49,7 @@ export async function runGate(config: SidecarConfig, io: Io): Promise<number> {
       ca: sidecar.caFile,
       audit: sidecar.auditFile,
       session: config.session,
+      ...(Object.keys(sidecar.placeholders).length > 0 && { placeholders: sidecar.placeholders }),
     })}\n`,
   )
   // Reading the policy leaves megabytes behind, which an idle process would keep. The image allows this (--expose-gc).
@@ -71,6 +72,11 @@ export function leaseOf(io: Io): { checkLease?: CheckLease } {
   }
   const known = createHash('sha256').update(lease).digest()
   return { checkLease: (token) => timingSafeEqual(createHash('sha256').update(token).digest(), known) }
+}
+
+/** What the session's placeholders are made from: the operator's own text, so that they stay what they are over restarts, or the session's id. */
+export function placeholderSeedOf(io: Io, session: string): string {
+  return io.env['SALLYPORT_PLACEHOLDER_SEED'] || session
 }
 
 /** The operator's own proxy: its URL, or `file:/path` of a file that holds it. @throws config_invalid */

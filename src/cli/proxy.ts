@@ -7,7 +7,7 @@ import { VERSION } from '../kernel/version.ts'
 import { loadPolicy } from '../policy/policy.ts'
 import { newSessionId, type Endpoint, type SidecarConfig } from '../sidecar/sidecar.ts'
 import { homeOf, parseFlags, policyDirs, type Command } from './command.ts'
-import { leaseOf, parseEndpoint, runGate, upstreamProxyOf } from './gate.ts'
+import { leaseOf, parseEndpoint, placeholderSeedOf, runGate, upstreamProxyOf } from './gate.ts'
 
 export const proxyCommand: Command = {
   summary: 'run the gate in the foreground, without containers',
@@ -24,7 +24,8 @@ read both anew; SIGTERM ends it after running requests.
   --transparent HOST:PORT,HOST:PORT
                         also listen for programs that know no proxy: the first for plain http (80), the second for TLS (443)
   --dns HOST:PORT       also answer DNS there, UDP and TCP: names that a rule allows get that address, others none
-  --gateway HOST:PORT   also serve GET /healthz, GET /ca.crt and the reverse routes of the policy (/route/NAME/) there
+  --gateway HOST:PORT   also serve there GET /healthz, /ca.crt, /v1/placeholders, /v1/files/NAME (npmrc, netrc, pypirc, docker)
+                        and the reverse routes of the policy (/route/NAME/)
   --ca-dir DIR          where ca.crt and truststore.p12 (Java) go (default: a folder of this run under $SALLYPORT_HOME)
   --ca-persist DIR      keep the certificate authority there, with its key (0600), so that a restart has it again
   --upstream-ca FILE    PEM authorities that upstreams may be certified by, besides the system's; may be given several times
@@ -36,6 +37,8 @@ read both anew; SIGTERM ends it after running requests.
 
   Use it:  export https_proxy=http://127.0.0.1:3128 http_proxy=http://127.0.0.1:3128 CURL_CA_BUNDLE=DIR/ca.crt
   SALLYPORT_LEASE       the session's lease, for policies that require one (network.lease)
+  SALLYPORT_PLACEHOLDER_SEED
+                        placeholders are made from it: the same text gives the same ones (default: each run its own)
   SALLYPORT_LOG_LEVEL   debug, info (default), warn, error, silent
 `,
   async run(argv, io) {
@@ -74,6 +77,7 @@ read both anew; SIGTERM ends it after running requests.
         gateway: endpoints('--gateway', values.gateway),
         ...upstreamProxyOf(values['upstream-proxy'] || io.env['SALLYPORT_UPSTREAM_PROXY']),
         ...leaseOf(io),
+        placeholderSeed: placeholderSeedOf(io, session),
         caDir: values['ca-dir'] ?? folder,
         ...(values['ca-persist'] !== undefined && { caPersist: values['ca-persist'] }),
         upstreamCa: values['upstream-ca'],

@@ -4,7 +4,7 @@ import { VERSION } from '../kernel/version.ts'
 import { loadPolicy } from '../policy/policy.ts'
 import { newSessionId } from '../sidecar/sidecar.ts'
 import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
-import { leaseOf, runGate, upstreamProxyOf } from './gate.ts'
+import { leaseOf, placeholderSeedOf, runGate, upstreamProxyOf } from './gate.ts'
 
 const PORTS = { proxy: 3128, socks: 1080, http: 80, https: 443, dns: 53, gateway: 7070 } as const
 
@@ -27,6 +27,7 @@ it read both anew. Configured by environment:
   SALLYPORT_UPSTREAM_PROXY  leave by this proxy: http://, https:// or socks5://, USER:PASSWORD@HOST:PORT,
                           or file:/path of a file with that URL
   SALLYPORT_LEASE         the session's lease, for policies that require one (network.lease)
+  SALLYPORT_PLACEHOLDER_SEED  placeholders are made from it: the same text gives the same ones (default: the session's id)
   SALLYPORT_SESSION       id of the session in the audit (default: a new one)
   SALLYPORT_WORKSPACE     name of the workspace in the audit
   SALLYPORT_LOG_LEVEL     debug, info (default), warn, error, silent
@@ -37,10 +38,11 @@ it read both anew. Configured by environment:
     if (isIP(address) !== 4) throw new SallyportError('config_invalid', `SALLYPORT_SIDECAR_IP "${address}" is not an IPv4 address`)
     const policies = required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean)
     const hosts = [address, '127.0.0.1']
+    const session = io.env['SALLYPORT_SESSION'] || newSessionId()
     return runGate(
       {
         version: VERSION,
-        session: io.env['SALLYPORT_SESSION'] || newSessionId(),
+        session,
         ...(io.env['SALLYPORT_WORKSPACE'] && { workspace: io.env['SALLYPORT_WORKSPACE'] }),
         loadPolicy: () => loadPolicy(policies, { policyDirs: policyDirs(io.env) }),
         http: hosts.map((host) => ({ host, port: PORTS.proxy })),
@@ -53,6 +55,7 @@ it read both anew. Configured by environment:
         gateway: hosts.map((host) => ({ host, port: PORTS.gateway })),
         ...upstreamProxyOf(io.env['SALLYPORT_UPSTREAM_PROXY']),
         ...leaseOf(io),
+        placeholderSeed: placeholderSeedOf(io, session),
         caDir: required(io, 'SALLYPORT_CA_DIR'),
         ...(io.env['SALLYPORT_CA_PERSIST'] && { caPersist: io.env['SALLYPORT_CA_PERSIST'] }),
         upstreamCa: [io.env['SALLYPORT_UPSTREAM_CA'], io.env['SALLYPORT_EXTRA_CA']].flatMap((file) => (file ? [file] : [])),

@@ -73,6 +73,7 @@ export async function openTestGate(options: TestGateOptions): Promise<TestGate> 
     upstreamCa: options.upstreamCa ?? [],
     fixedAddresses: new Map(Object.entries(options.hosts ?? {})),
     audit: join(folder, 'audit.jsonl'),
+    placeholderSeed: 'test-seed',
     env: options.env ?? {},
     ...options.config,
   }

@@ -1,8 +1,16 @@
+import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { fastify } from 'fastify'
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { ReadyFile } from '../../credential/credential.ts'
+import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { ROUTE_PREFIX } from '../egress/route.ts'
+import { shown } from '../../kernel/shown.ts'
+import { valuesOf } from '../egress/headers.ts'
+import type { CheckLease } from '../egress/lease.ts'
+import { problem, writeRefusal } from '../egress/refuse.ts'
+import { refuseAtGateway, ROUTE_PREFIX } from '../egress/route.ts'
+import { refusalOfParser } from '../inbound/http1.ts'
 
 /** Takes requests to reverse routes: they are egress, and go the way of all egress. */
 export type RouteTakers = {
@@ -10,33 +18,101 @@ export type RouteTakers = {
   onRouteUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
 }
 
+/** What the gateway tells. */
+export type GatewayParts = {
+  /** The public part of the session's certificate authority. */
+  readonly caPem: string
+  /** Of the policy in force, each kind once. */
+  readonly files: () => readonly ReadyFile[]
+  /** Of the policy in force: variables of the agent's environment and their worthless values. */
+  readonly placeholders: () => Readonly<Record<string, string>>
+  /** Whether a text is the session's lease. Without it this gate has none, and wants none. */
+  readonly checkLease?: CheckLease | undefined
+}
+
 /**
- * The agent's own endpoint at the gate: whether it works, the public part of the session's certificate authority, and the
- * reverse routes below `/route/`.
+ * The agent's own endpoint at the gate: whether it works, the public part of the session's certificate authority, what a
+ * program of the agent needs to use credentials that it does not have, and the reverse routes below `/route/`.
  */
-export async function createGateway(caPem: string, routes: RouteTakers): Promise<Server> {
+export async function createGateway(parts: GatewayParts, routes: RouteTakers): Promise<Server> {
   const app = fastify({
     logger: false,
     bodyLimit: 1024,
     serverFactory: (handler) => createGatewayServer(handler, routes),
+    clientErrorHandler: () => undefined, // createGatewayServer has its own
+    frameworkErrors: (_error, request, reply) => {
+      void answer(reply, { code: 'target_invalid', message: `"${shown(request.url)}" is no path` })
+    },
   })
+  app.setErrorHandler((_error, _request, reply) => answer(reply, { code: 'internal', message: 'the request could not be handled' }))
+  app.setNotFoundHandler(answerNotFound)
   // It is opened last: where it answers, the proxy listens.
   app.get('/healthz', (_request, reply) => reply.send({ status: 'ok' }))
-  app.get('/ca.crt', (_request, reply) => reply.type('application/x-pem-file').send(caPem))
-  app.setNotFoundHandler((request, reply) =>
-    reply
-      .code(404)
-      .type('application/problem+json')
-      .send({
-        type: 'about:blank',
-        title: 'Not Found',
-        status: 404,
-        detail: `nothing is at ${request.url.slice(0, 120)}`,
-        hint: 'the gateway has /healthz, /ca.crt and /route/NAME/',
-      }),
+  app.get('/ca.crt', (_request, reply) => reply.type('application/x-pem-file').send(parts.caPem))
+  app.register(
+    (v1, _options, done) => {
+      v1.addHook('onRequest', (request, reply, next) => {
+        const refusal = refuseAtGateway(headOf(request)) ?? refuseStranger(request, parts.checkLease)
+        if (refusal) void answer(reply, refusal)
+        else next()
+      })
+      v1.setNotFoundHandler(answerNotFound)
+      addFiles(v1, parts)
+      done()
+    },
+    { prefix: '/v1' },
   )
   await app.ready()
   return app.server
+}
+
+function addFiles(v1: FastifyInstance, { files, placeholders }: GatewayParts): void {
+  v1.get('/placeholders', (_request, reply) => unkept(reply).send(placeholders()))
+  v1.get('/files', (_request, reply) => unkept(reply).send({ files: files().map(({ name, path }) => ({ name, path })) }))
+  v1.get<{ Params: { name: string } }>('/files/:name', (request, reply) => {
+    const all = files()
+    const file = all.find(({ name }) => name === request.params.name)
+    if (file !== undefined) return unkept(reply).type('text/plain; charset=utf-8').send(file.content)
+    return answer(reply, {
+      code: 'not_found',
+      message: `there is no file "${shown(request.params.name)}"`,
+      hint: all.length === 0 ? 'no credential of the policy has a file' : `there is ${all.map(({ name }) => name).join(', ')}`,
+    })
+  })
+}
+
+/** A reload may change what is told. */
+function unkept(reply: FastifyReply): FastifyReply {
+  return reply.header('cache-control', 'no-store')
+}
+
+function refuseStranger({ raw }: FastifyRequest, checkLease: CheckLease | undefined): Refusal | undefined {
+  if (checkLease === undefined) return undefined
+  const shownLeases = valuesOf(raw.rawHeaders, 'authorization').map((value) => /^bearer +(\S+)$/i.exec(value)?.[1])
+  if (shownLeases.length === 1 && shownLeases[0] !== undefined && checkLease(shownLeases[0])) return undefined
+  return {
+    code: 'unauthenticated',
+    message: 'the gateway wants the lease of the session',
+    hint: 'send "Authorization: Bearer LEASE": the agent has it in SALLYPORT_LEASE',
+  }
+}
+
+function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return answer(reply, {
+    code: 'not_found',
+    message: `nothing is at ${request.method} ${shown(request.url)}`,
+    hint: 'the gateway has GET /healthz, /ca.crt, /v1/placeholders, /v1/files, /v1/files/NAME, and /route/NAME/',
+  })
+}
+
+function answer(reply: FastifyReply, refusal: Refusal): FastifyReply {
+  const { status, headers, body } = problem(refusal, { requestId: randomUUID() })
+  // Of a text the framework would say its charset, which this type does not have (RFC 9457 §6.1).
+  return reply.code(status).headers(headers).send(Buffer.from(body))
+}
+
+function headOf({ raw }: FastifyRequest): Parameters<typeof refuseAtGateway>[0] {
+  return { method: raw.method ?? '', url: raw.url ?? '', rawHeaders: raw.rawHeaders }
 }
 
 const isRoute = ({ url }: IncomingMessage): boolean => url?.startsWith(ROUTE_PREFIX) === true
@@ -52,7 +128,10 @@ function createGatewayServer(handler: (request: IncomingMessage, response: Serve
     requireHostHeader: false,
     shouldUpgradeCallback: (request) => isRoute(request) && request.headers.upgrade?.toLowerCase() === 'websocket',
   })
+  /** Connections with an answer that is due, which a refusal would be taken for. */
+  const due = new WeakMap<Socket, ServerResponse>()
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    due.set(request.socket, response)
     if (isRoute(request)) routes.onRouteRequest(request, response)
     else handler(request, response)
   }
@@ -60,6 +139,11 @@ function createGatewayServer(handler: (request: IncomingMessage, response: Serve
   server.on('checkContinue', onRequest)
   server.on('checkExpectation', onRequest)
   server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => routes.onRouteUpgrade(request, socket, head))
+  server.on('clientError', (error: Error, socket: Socket) => {
+    const isDue = due.get(socket)?.writableFinished === false
+    if (socket.destroyed || isDue || codeOf(error) === 'ECONNRESET') socket.destroy()
+    else writeRefusal(socket, refusalOfParser(error), { requestId: randomUUID() })
+  })
   server.maxHeadersCount = 0
   server.maxConnections = LIMITS.gatewayConnectionsMax
   return server
