@@ -1,12 +1,18 @@
 import { SallyportError } from '../kernel/errors.ts'
 import {
   checkPolicy,
+  describeAlso,
+  describeBudget,
+  describeExchange,
+  describeFile,
+  describePlace,
   explainRequest,
   formatDiagnostic,
   formatPlace,
   loadPolicy,
   showPolicy,
   type Diagnostic,
+  type EffectiveCredential,
   type EffectivePolicy,
   type EffectiveRoute,
   type EffectiveRule,
@@ -148,12 +154,8 @@ function printPolicy(policy: EffectivePolicy): string {
   lines.push(`routes${policy.routes.length === 0 ? ' none' : ''}`)
   for (const route of policy.routes) lines.push(`  ${route.name}  ${describeRoute(route)}  (${formatPlace(route.from)})`)
   lines.push(`credentials${policy.credentials.length === 0 ? ' none' : ''}`)
-  for (const { id, secret, place, domains, methods, paths, from } of policy.credentials) {
-    const written = place.kind === 'basic' ? `basic as ${place.username}` : `${place.header}: ${place.prefix}…`
-    lines.push(
-      `  ${id}  ${[domains.join(' '), methods?.join(' '), paths?.join(' ')].filter(Boolean).join('  ')}  ${written}  secret ${secret}  (${formatPlace(from)})`,
-    )
-  }
+  for (const credential of policy.credentials)
+    lines.push(`  ${credential.id}  ${describeCredential(credential)}  (${formatPlace(credential.from)})`)
   lines.push(`secrets${policy.secrets.length === 0 ? ' none' : ''}`)
   for (const { name, source, from } of policy.secrets) lines.push(`  ${name}  ${describeSource(source)}  (${formatPlace(from)})`)
   return `${lines.join('\n')}\n`
@@ -178,8 +180,21 @@ function describeRule(rule: EffectiveRule): string {
   if (rule.upgrade !== undefined) parts.push(`upgrade ${rule.upgrade}`)
   if (rule.plaintext === 'accept') parts.push('plaintext accepted')
   if (rule.addresses.length > 0) parts.push(`addresses ${rule.addresses.join(' ')}`)
+  if (rule.scrub !== 'replace') parts.push(`scrub ${rule.scrub}`)
+  if (rule.ownCredentials !== undefined) parts.push(`own credentials ${rule.ownCredentials}`)
   if (rule.plane === 'control_plane') parts.push('of the harness')
   return parts.filter((part) => part !== undefined).join('  ')
+}
+
+function describeCredential(credential: EffectiveCredential): string {
+  const { secret, place, also, exchange, budget, file, domains, methods, paths } = credential
+  const parts = [domains.join(' '), methods?.join(' '), paths?.join(' '), describePlace(place), `secret ${secret}`]
+  if (place.kind === 'aws') parts.push(`secret ${place.accessKeyId}`, place.sessionToken && `secret ${place.sessionToken}`)
+  for (const field of also) parts.push(`also ${describeAlso(field)}`)
+  if (exchange !== undefined) parts.push(describeExchange(exchange), exchange.clientSecret && `secret ${exchange.clientSecret}`)
+  if (budget !== undefined) parts.push(`budget ${describeBudget(budget)}`)
+  if (file !== undefined) parts.push(`file ${describeFile(file)}`)
+  return parts.filter(Boolean).join('  ')
 }
 
 function describeSource(source: SecretSource): string {

@@ -1,27 +1,10 @@
-import type {
-  Diagnostic,
-  EffectiveCredential,
-  EffectivePolicy,
-  EffectiveRoute,
-  EffectiveRule,
-  EffectiveSecret,
-  Place,
-  Plane,
-} from './model.ts'
+import type { Diagnostic, EffectivePolicy, EffectiveRoute, EffectiveRule, EffectiveSecret, Place, Plane } from './model.ts'
+import { toCredential } from './credential-entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
 import type { Layer } from './layers.ts'
 import { parseUpstream } from './routes.ts'
-import {
-  Credential,
-  Network,
-  RouteEntry,
-  Rule,
-  SecretEntry,
-  type CredentialEntry,
-  type RouteEntryShape,
-  type RuleEntry,
-  type SecretEntryShape,
-} from './schema.ts'
+import { Credential } from './schema-credentials.ts'
+import { Network, RouteEntry, Rule, SecretEntry, type RouteEntryShape, type RuleEntry, type SecretEntryShape } from './schema.ts'
 import { parseSource } from './sources.ts'
 
 /** Rules without `ports` are about these. */
@@ -154,7 +137,7 @@ function withHarness(layers: readonly Layer[]): Pick<EffectivePolicy, 'harness'>
 }
 
 /** Nothing but HTTP has these, so a rule that has one is about HTTP. */
-const HTTP_FIELDS = ['methods', 'paths', 'tls', 'upgrade', 'plaintext'] as const
+const HTTP_FIELDS = ['methods', 'paths', 'tls', 'upgrade', 'plaintext', 'scrub', 'own_credentials'] as const
 
 function protocolOf(entry: RuleEntry): EffectiveRule['protocol'] {
   if (entry.protocol !== undefined) return entry.protocol
@@ -177,6 +160,8 @@ function toRule(entry: RuleEntry, from: Place, plane: Plane): EffectiveRule {
     plaintext: entry.plaintext ?? 'refuse',
     addresses: entry.addresses ?? [],
     plane,
+    scrub: entry.scrub ?? 'replace',
+    ...(entry.own_credentials && { ownCredentials: entry.own_credentials }),
     from,
   }
 }
@@ -189,21 +174,6 @@ function toEffectiveRoute(entry: RouteEntryShape, from: Place, plane: Plane): Ef
     plaintext: entry.plaintext ?? 'refuse',
     addresses: entry.addresses ?? [],
     plane,
-    from,
-  }
-}
-
-function toCredential(entry: CredentialEntry, from: Place): EffectiveCredential {
-  const { inject } = entry
-  return {
-    id: entry.id,
-    secret: entry.secret,
-    place: inject.basic
-      ? { kind: 'basic', username: inject.basic.username }
-      : { kind: 'header', header: inject.header ?? '', prefix: inject.prefix ?? '' },
-    domains: inject.domains,
-    ...(inject.methods && { methods: inject.methods }),
-    ...(inject.paths && { paths: inject.paths }),
     from,
   }
 }
@@ -222,13 +192,13 @@ function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnostic[] {
   if (rule.protocol === 'tcp') return tcpProblems(written).map(say)
   const found: Diagnostic[] = []
   if (action === 'deny') {
-    const idle = (['tls', 'upgrade', 'plaintext', 'addresses'] as const).filter(isWritten)
+    const idle = (['tls', 'upgrade', 'plaintext', 'addresses', 'scrub', 'own_credentials'] as const).filter(isWritten)
     return idle.map((key) => say(`${key} has no effect on a rule that does not allow (action: ${action}): remove it`))
   }
   if (action === 'ask' && isWritten('tls'))
     found.push(say('tls has no effect on a rule that asks: the question is about what is inside, so it is always intercepted'))
   if (action === 'allow' && rule.tls === 'passthrough') {
-    const inside = (['methods', 'paths', 'upgrade'] as const).filter(isWritten)
+    const inside = (['methods', 'paths', 'upgrade', 'scrub', 'own_credentials'] as const).filter(isWritten)
     return inside.map((key) => say(`${key} cannot be enforced inside a passthrough tunnel: use tls: intercept, or remove ${key}`))
   }
   if (rule.upgrade !== undefined) {

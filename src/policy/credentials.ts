@@ -1,8 +1,9 @@
 import type { Hostname } from '../kernel/hostname.ts'
 import { createHostIndex, hostSpecificity, parseHostPattern, type HostPattern } from './hosts.ts'
-import type { CredentialBinding, EffectiveCredential, Policy } from './model.ts'
+import type { CredentialPlace } from '../wire/credential.ts'
+import type { CredentialBinding, EffectiveCredential, Facts, PlaceholderDefinition, Policy } from './model.ts'
 import { createPathIndex, type PathIndex } from './path-index.ts'
-import { parsePathPattern, pathOf, pathProblem, pathsOverlap, splitPath, type PathPattern } from './paths.ts'
+import { parsePathPattern, pathOf, pathProblem, pathsOverlap, splitPath, type PathPattern, type PathSegments } from './paths.ts'
 import { parsed } from './ranking.ts'
 
 /** A credential for one of its domains and one of its paths. */
@@ -14,51 +15,130 @@ export type CredentialPart = {
   readonly methods: ReadonlySet<string> | undefined
 }
 
-type HostCredentials = { hasPaths: boolean; readonly parts: PathIndex<CredentialPart & { readonly binding: CredentialBinding }> }
+type BoundPart = CredentialPart & { readonly binding: CredentialBinding }
 
-export type CredentialSet = {
-  readonly credentialFor: Policy['credentialFor']
+type HostCredentials = {
+  hasPaths: boolean
+  /** Those that are written into requests. */
+  readonly written: PathIndex<BoundPart>
+  /** Those that a placeholder is swapped for, by its name. */
+  readonly swapped: Map<string, PathIndex<BoundPart>>
+  readonly all: Set<CredentialBinding>
+}
+
+export type CredentialSet = Pick<Policy, 'credentialFor' | 'placeholdersFor' | 'credentialsOf'> & {
   /** Whether a credential for this host depends on the path. */
   readonly seePaths: (host: Hostname) => boolean
 }
+
+const NONE: readonly never[] = []
 
 /** Compiles credentials so that the most specific one wins: by host, then path, then methods. */
 export function compileCredentials(parts: readonly CredentialPart[], bindings: ReadonlyMap<string, CredentialBinding>): CredentialSet {
   const hosts = createHostIndex<HostCredentials>()
   for (const part of parts.toSorted(compareParts)) {
     const binding = bindings.get(part.credential.id)
-    if (binding === undefined) continue
-    const entry = hosts.at(part.host, () => ({ hasPaths: false, parts: createPathIndex() }))
-    if (part.path !== undefined) entry.hasPaths = true
-    entry.parts.add(part.path, { ...part, binding })
+    if (binding !== undefined)
+      addPart(
+        hosts.at(part.host, () => ({ hasPaths: false, written: createPathIndex(), swapped: new Map(), all: new Set() })),
+        { ...part, binding },
+      )
   }
-  const seePaths = (host: Hostname): boolean => {
-    let sees = false
-    hosts.each(host, (entry) => {
-      sees ||= entry.hasPaths
-    })
-    return sees
+  const entriesOf = (host: Hostname): HostCredentials[] => {
+    const found: HostCredentials[] = []
+    hosts.each(host, (entry) => found.push(entry))
+    return found
   }
   return {
-    seePaths,
+    seePaths: (host) => entriesOf(host).some(({ hasPaths }) => hasPaths),
     credentialFor(facts, only) {
-      let segments: readonly string[] | undefined
-      if (seePaths(facts.host)) {
-        const path = pathOf(facts.path)
-        // Such a request is refused before it gets here; to be sure, no credential goes on a path with two readings.
-        if (pathProblem(path) !== undefined) return undefined
-        segments = splitPath(path)
-      }
-      let best: CredentialBinding | undefined
-      hosts.each(facts.host, (entry) => {
-        best ??= entry.parts.find(
-          segments,
-          ({ methods, binding }) => (only === undefined || binding.id === only) && (methods === undefined || methods.has(facts.method)),
-        )?.item.binding
+      const entries = entriesOf(facts.host)
+      const path = readPath(entries, facts)
+      return path === UNREADABLE
+        ? undefined
+        : findFirst(
+            entries.map(({ written }) => written),
+            path,
+            facts,
+            only,
+          )
+    },
+    placeholdersFor(facts, only) {
+      const entries = entriesOf(facts.host).filter(({ swapped }) => swapped.size > 0)
+      if (entries.length === 0) return NONE
+      const path = readPath(entries, facts)
+      if (path === UNREADABLE) return NONE
+      const names = new Set(entries.flatMap(({ swapped }) => [...swapped.keys()]))
+      return [...names].flatMap((name) => {
+        const indexes = entries.flatMap(({ swapped }) => swapped.get(name) ?? [])
+        return findFirst(indexes, path, facts, only) ?? []
       })
-      return best
+    },
+    credentialsOf(host) {
+      const entries = entriesOf(host)
+      return entries.length === 0 ? NONE : [...new Set(entries.flatMap(({ all }) => [...all]))]
     },
   }
+}
+
+/** Every placeholder that some credential has, each once, in the order of the policy. */
+export function placeholdersOf(credentials: readonly { readonly place: CredentialPlace }[]): PlaceholderDefinition[] {
+  const found = new Map<string, PlaceholderDefinition>()
+  for (const { place } of credentials) {
+    if (place.kind === 'placeholder') found.set(place.name, { name: place.name, shape: place.shape })
+    else if (place.kind === 'aws') for (const definition of AWS_PLACEHOLDERS) found.set(definition.name, definition)
+  }
+  return [...found.values()]
+}
+
+/** Which credentials compete: those that are written with each other, those for one placeholder with each other. */
+export function rivalryOf({ place }: { readonly place: CredentialPlace }): string {
+  return place.kind === 'placeholder' ? `placeholder ${place.name}` : 'written'
+}
+
+/** What the programs of AWS sign with, as long as real ones and of the same letters. */
+const AWS_PLACEHOLDERS: readonly PlaceholderDefinition[] = [
+  { name: 'AWS_ACCESS_KEY_ID', shape: 'AKIA<upper:16>' },
+  { name: 'AWS_SECRET_ACCESS_KEY', shape: '<alnum:40>' },
+]
+
+function addPart(entry: HostCredentials, part: BoundPart): void {
+  if (part.path !== undefined) entry.hasPaths = true
+  entry.all.add(part.binding)
+  const { place } = part.binding
+  if (place.kind !== 'placeholder') {
+    entry.written.add(part.path, part)
+    return
+  }
+  const index = entry.swapped.get(place.name) ?? createPathIndex<BoundPart>()
+  entry.swapped.set(place.name, index)
+  index.add(part.path, part)
+}
+
+const UNREADABLE = Symbol('a path with two readings')
+
+/** Segments where some credential looks at the path. Such a request is refused before it gets here; to be sure, no credential goes on it. */
+function readPath(entries: readonly HostCredentials[], facts: Facts): PathSegments | undefined | typeof UNREADABLE {
+  if (!entries.some(({ hasPaths }) => hasPaths)) return undefined
+  const path = pathOf(facts.path)
+  return pathProblem(path) === undefined ? splitPath(path) : UNREADABLE
+}
+
+/** @param indexes of the most specific host first */
+function findFirst(
+  indexes: readonly PathIndex<BoundPart>[],
+  path: PathSegments | undefined,
+  { method }: Facts,
+  only: string | undefined,
+): CredentialBinding | undefined {
+  for (const index of indexes) {
+    const found = index.find(
+      path,
+      ({ methods, binding }) => (only === undefined || binding.id === only) && (methods === undefined || methods.has(method)),
+    )
+    if (found !== undefined) return found.item.binding
+  }
+  return undefined
 }
 
 /** One part for each domain and path of a credential. */
@@ -76,7 +156,7 @@ export function partsOf(credential: EffectiveCredential): CredentialPart[] {
 
 /** Whether two parts of different credentials are equally specific and meet in some request: then neither may win. */
 export function partsTie(a: CredentialPart, b: CredentialPart): boolean {
-  if (a.domain !== b.domain || compareParts(a, b) !== 0) return false
+  if (a.domain !== b.domain || compareParts(a, b) !== 0 || rivalryOf(a.credential) !== rivalryOf(b.credential)) return false
   if (a.methods && b.methods && a.methods.isDisjointFrom(b.methods)) return false
   return a.path === undefined || b.path === undefined || pathsOverlap(a.path, b.path)
 }

@@ -1,5 +1,6 @@
 import type { Hostname } from '../kernel/hostname.ts'
 import type { Refusal } from '../kernel/errors.ts'
+import type { Budget, CredentialFile, CredentialPlace, HeaderPlace, TokenExchange } from '../wire/credential.ts'
 import type { AddressRange } from './addresses.ts'
 
 /** What is known of a request, canonical. */
@@ -26,7 +27,14 @@ export type AllowedRule = {
   /** Refused ranges that this rule may reach all the same. */
   readonly addresses: readonly AddressRange[]
   readonly plane: Plane
+  /** What becomes of a secret in an answer: written over, the answer refused, or nothing. */
+  readonly scrub: ScrubMode
+  /** What becomes of credentials that the agent sends itself. `undefined`: the rule says nothing. */
+  readonly ownCredentials: OwnCredentials | undefined
 }
+
+export type ScrubMode = 'replace' | 'block' | 'off'
+export type OwnCredentials = 'drop' | 'deny' | 'pass'
 
 /** `rule` of `ask` is what holds once somebody has approved it. */
 export type Decision =
@@ -64,14 +72,24 @@ export type SecretSource =
 
 export type SecretDeclaration = { readonly name: string; readonly source: SecretSource }
 
+/** A credential, by names: no value of a secret is part of a policy. */
 export type CredentialBinding = {
   readonly id: string
-  /** Name of a declared secret. */
+  /** Name of a declared secret. With `aws` the secret access key. */
   readonly secret: string
-  readonly place:
-    | { readonly kind: 'header'; readonly header: string; readonly prefix: string }
-    | { readonly kind: 'basic'; readonly username: string }
+  readonly place: CredentialPlace
+  /** Header fields that are written with it, each with the name of its secret. */
+  readonly also: readonly AlsoPlace[]
+  /** What is written is an access token that the secret is exchanged for. */
+  readonly exchange?: TokenExchange
+  readonly budget?: Budget
+  readonly file?: CredentialFile
 }
+
+export type AlsoPlace = { readonly secret: string; readonly place: HeaderPlace }
+
+/** A worthless value that the agent holds: the variable of its environment, and what it looks like (`parseShape`). */
+export type PlaceholderDefinition = { readonly name: string; readonly shape: string }
 
 /** A place in a policy file. `line` and `column` count from 1; 0 is the file as a whole. */
 export type Place = { readonly file: string; readonly line: number; readonly column: number }
@@ -97,8 +115,17 @@ export type Policy = {
   judgeAddresses(host: Hostname, rule: AllowedRule, addresses: readonly string[], own: readonly string[]): Refusal | undefined
   /** Refuses special-use and metadata names before any look-up, unless the rule lists `addresses`. */
   judgeName(host: Hostname, rule: AllowedRule): Refusal | undefined
-  /** The most specific credential bound to this request, or, with `only`, that one if it is bound to it. Callers see to the scheme. */
+  /**
+   * The most specific credential that is written into this request, or, with `only`, that one if it is bound to it. Never one
+   * with a placeholder. Callers see to the scheme.
+   */
   credentialFor(facts: Facts, only?: string): CredentialBinding | undefined
+  /** Of each placeholder the most specific credential that it is swapped for in this request, or, with `only`, that one. */
+  placeholdersFor(facts: Facts, only?: string): readonly CredentialBinding[]
+  /** Every credential that is bound to some request to this host: what its answers are searched for. */
+  credentialsOf(host: Hostname): readonly CredentialBinding[]
+  /** Every placeholder of the policy, each once, AWS' two included where a credential is for AWS. */
+  readonly placeholders: readonly PlaceholderDefinition[]
   /** Whether user and password of a way in must carry the session's lease. */
   readonly isLeaseRequired: boolean
   readonly secrets: readonly SecretDeclaration[]
@@ -124,6 +151,8 @@ export type EffectiveRule = {
   readonly plaintext: 'accept' | 'refuse'
   readonly addresses: readonly string[]
   readonly plane: Plane
+  readonly scrub: ScrubMode
+  readonly ownCredentials?: OwnCredentials
   readonly from: Place
 }
 

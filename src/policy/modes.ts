@@ -4,7 +4,16 @@ import { classifyAddress, judgeName } from './addresses.ts'
 import type { AllowedRule, Diagnostic, EffectivePolicy, EffectiveRule, NetworkMode } from './model.ts'
 
 /** What allows a request in mode `open` that no rule is about. No rule of a file may have this id there. */
-export const OPEN_RULE: AllowedRule = { id: 'open', tls: 'intercept', upgrade: false, plaintext: false, addresses: [], plane: 'agent' }
+export const OPEN_RULE: AllowedRule = {
+  id: 'open',
+  tls: 'intercept',
+  upgrade: false,
+  plaintext: false,
+  addresses: [],
+  plane: 'agent',
+  scrub: 'replace',
+  ownCredentials: undefined,
+}
 
 /** Mode `open` is about these ports only: on others nobody recognises a web page by a public host. */
 export const OPEN_PORTS: ReadonlySet<number> = new Set([80, 443])

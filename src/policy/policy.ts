@@ -3,9 +3,9 @@ import { SallyportError } from '../kernel/errors.ts'
 import { judgeAddresses, judgeName } from './addresses.ts'
 import { assemble, formatDiagnostic } from './assemble.ts'
 import { findConflicts } from './conflicts.ts'
-import { compileCredentials, partsOf } from './credentials.ts'
+import { compileCredentials, partsOf, placeholdersOf } from './credentials.ts'
 import { readLayers } from './layers.ts'
-import type { CredentialBinding, Diagnostic, EffectivePolicy, Policy } from './model.ts'
+import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
 import { toRoute } from './routes.ts'
@@ -13,21 +13,27 @@ import { compileRules } from './rules.ts'
 
 export type {
   AllowedRule,
+  AlsoPlace,
   CredentialBinding,
   Decision,
   Diagnostic,
+  EffectiveCredential,
   EffectivePolicy,
   EffectiveRoute,
   EffectiveRule,
   Facts,
+  OwnCredentials,
   Place,
+  PlaceholderDefinition,
   Policy,
   Route,
+  ScrubMode,
   SecretSource,
   TunnelDecision,
 } from './model.ts'
 export { classifyAddress } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
+export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
 export { explainRequest, type Explanation } from './explain.ts'
 export { policyJsonSchema } from './schema.ts'
 
@@ -73,14 +79,16 @@ function read(paths: readonly string[], options: PolicyOptions) {
   return { errors, warnings: inOrder([...conflicts.warnings, ...names.warnings]), isMissing, build }
 
   function build(warnings: readonly Diagnostic[]): Policy {
-    const credentials = effective.credentials.map(({ id, secret, place }): CredentialBinding => ({ id, secret, place }))
-    const { credentialFor, seePaths } = compileCredentials(parts, new Map(credentials.map((credential) => [credential.id, credential])))
+    const credentials = effective.credentials.map(toBinding)
+    const bindings = new Map(credentials.map((credential) => [credential.id, credential]))
+    const { seePaths, ...bound } = compileCredentials(parts, bindings)
     return {
       ...compileRules(rules, effective.mode.value, seePaths),
       routes: effective.routes.map(toRoute),
       judgeAddresses,
       judgeName,
-      credentialFor,
+      ...bound,
+      placeholders: placeholdersOf(credentials),
       secrets: effective.secrets.map(({ name, source }) => ({ name, source })),
       credentials,
       isLeaseRequired: effective.lease.value === 'required',
@@ -89,6 +97,16 @@ function read(paths: readonly string[], options: PolicyOptions) {
       digest: digestOf(effective),
     }
   }
+}
+
+function toBinding({
+  domains: _domains,
+  methods: _methods,
+  paths: _paths,
+  from: _from,
+  ...binding
+}: EffectiveCredential): CredentialBinding {
+  return binding
 }
 
 /** By file in the order of their first finding, then by line. */

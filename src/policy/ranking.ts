@@ -1,6 +1,6 @@
 import { parseAddressRange } from './addresses.ts'
 import { hostSpecificity, parseHostPattern, type HostPattern } from './hosts.ts'
-import type { AllowedRule, Decision, EffectiveRule } from './model.ts'
+import type { AllowedRule, Decision, EffectiveRule, OwnCredentials } from './model.ts'
 import { parsePathPattern, type PathPattern } from './paths.ts'
 
 /** A rule with everything parsed. The schema has checked all of it before. */
@@ -41,6 +41,10 @@ export function isConditional({ methods, paths }: Pick<ParsedRule, 'methods' | '
 /** I9 */
 const STRICTNESS = { deny: 0, ask: 1, allow: 2 }
 
+const SCRUB_STRICTNESS = { block: 0, replace: 1, off: 2 }
+/** Where nothing is said only what stands in the place of a bound credential goes. */
+const OWN_STRICTNESS = { deny: 0, drop: 1, none: 2, pass: 3 }
+
 /**
  * Rules in the order in which they win: strictest action, intercept before passthrough, then the more specific one,
  * then the one that opens less, then the one written first.
@@ -55,6 +59,8 @@ export function rankRules(rules: readonly ParsedRule[]): Ranked[] {
     rule.addresses.length === 0 ? 0 : 1,
     rule.plaintext === 'refuse' ? 0 : 1,
     rule.upgrade === undefined ? 1 : 0,
+    SCRUB_STRICTNESS[rule.scrub],
+    ownStrictness(rule.ownCredentials),
   ]
   const keyed = rules.map((rule) => ({ rule, key: keyOf(rule) }))
   keyed.sort((a, b) => {
@@ -70,6 +76,10 @@ export function rankRules(rules: readonly ParsedRule[]): Ranked[] {
   })
 }
 
+function ownStrictness(own: OwnCredentials | undefined): number {
+  return OWN_STRICTNESS[own ?? 'none']
+}
+
 function allowedRule(rule: EffectiveRule): AllowedRule {
   return {
     id: rule.id,
@@ -78,7 +88,17 @@ function allowedRule(rule: EffectiveRule): AllowedRule {
     plaintext: rule.plaintext === 'accept',
     addresses: rule.addresses.map((text) => parsed(parseAddressRange(text))),
     plane: rule.plane,
+    scrub: rule.scrub,
+    ownCredentials: rule.ownCredentials,
   }
+}
+
+/** The rule, or where the other one is stricter about what goes in and comes back, the rule with that. */
+export function withStricter(rule: AllowedRule, other: AllowedRule): AllowedRule {
+  const scrub = SCRUB_STRICTNESS[other.scrub] < SCRUB_STRICTNESS[rule.scrub] ? other.scrub : rule.scrub
+  const ownCredentials =
+    ownStrictness(other.ownCredentials) < ownStrictness(rule.ownCredentials) ? other.ownCredentials : rule.ownCredentials
+  return scrub === rule.scrub && ownCredentials === rule.ownCredentials ? rule : { ...rule, scrub, ownCredentials }
 }
 
 function decisionOf({ id, action }: EffectiveRule, rule: AllowedRule): Decision {

@@ -50,6 +50,8 @@ export function toRoute({ name, upstream, credential, plaintext, addresses, plan
       plaintext: plaintext === 'accept',
       addresses: addresses.map((text) => parsed(parseAddressRange(text))),
       plane,
+      scrub: 'replace',
+      ownCredentials: undefined,
     },
   }
 }
@@ -60,7 +62,8 @@ export function readRouteUrl(url: string): { readonly name: string; readonly res
   return name === undefined ? undefined : { name, rest }
 }
 
-function parseEnd(authority: string): { host: Hostname; port: number | undefined } | string {
+/** Host and port of a URL. A string is why they are refused, with the right spelling. */
+export function parseEnd(authority: string): { host: Hostname; port: number | undefined } | string {
   const split = splitAuthority(authority)
   if (split === undefined) return `"${authority}" is not a host or host:port`
   const isBracketed = split.host.startsWith('[')

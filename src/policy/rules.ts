@@ -4,7 +4,7 @@ import { findBest, indexRules, rulesFor, type HostRules } from './host-rules.ts'
 import { isInForce, notPublic, OPEN_PORTS, OPEN_RULE } from './modes.ts'
 import type { Decision, Facts, NetworkMode, Policy, Route, TunnelDecision } from './model.ts'
 import { pathOf, pathProblem } from './paths.ts'
-import { rankRules, type ParsedRule, type Ranked } from './ranking.ts'
+import { rankRules, withStricter, type ParsedRule, type Ranked } from './ranking.ts'
 import { noneOfHarness, notAllowed, notCanonical, nothingAllows, outsideRoute } from './refusals.ts'
 import { judgeTunnel, type Otherwise } from './tunnels.ts'
 
@@ -36,7 +36,9 @@ function decide(compiled: Compiled, facts: Facts): Decision {
   // It leaves on port 443, so what is denied or asked about there is denied or asked about here.
   const second = decideAt(compiled, facts, 443)
   if (second.action === 'deny') return second
-  return first.action === 'allow' && second.action === 'ask' ? { action: 'ask', rule: { ...first.rule, id: second.rule.id } } : first
+  const rule = withStricter(first.rule, second.rule)
+  if (first.action === 'allow' && second.action === 'ask') return { action: 'ask', rule: { ...rule, id: second.rule.id } }
+  return rule === first.rule ? first : { ...first, rule }
 }
 
 function decideAt(compiled: Compiled, facts: Facts, port: number): Decision {
@@ -77,7 +79,8 @@ function decideRoute(compiled: Compiled, route: Route, facts: Facts): Decision {
   if (mode === 'none' && route.rule.plane === 'agent') return decide(compiled, facts)
   const best = findBest(found, facts.port, facts.method, looksAtPath ? path : undefined, ({ rule }) => rule.action !== 'allow')
   if (best === undefined) return { action: 'allow', rule: route.rule }
-  return best.rule.action === 'ask' ? { action: 'ask', rule: { ...route.rule, id: best.rule.id } } : best.decision
+  if (best.rule.action === 'ask') return { action: 'ask', rule: { ...withStricter(route.rule, best.allowed), id: best.rule.id } }
+  return best.decision
 }
 
 function knowsName(compiled: Compiled, host: Hostname): boolean {

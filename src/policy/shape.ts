@@ -2,7 +2,9 @@ import type * as z from 'zod'
 import type { PolicyDocument } from './document.ts'
 import type { Diagnostic } from './model.ts'
 import { nearest } from '../kernel/nearest.ts'
-import { Credential, Network, NOT_YET, PolicyFile, RouteEntry, Rule, SecretEntry } from './schema.ts'
+import { Also, Aws, Budget, Credential, Inject, OAuth2 } from './schema-credentials.ts'
+import { CredentialFile, FILE_KINDS } from './schema-files.ts'
+import { Network, NOT_YET, PolicyFile, RouteEntry, Rule, SecretEntry } from './schema.ts'
 
 type Path = readonly PropertyKey[]
 
@@ -13,8 +15,16 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
   'network.rules[]': Object.keys(Rule.shape),
   'routes[]': Object.keys(RouteEntry.shape),
   'credentials[]': Object.keys(Credential.shape),
-  'credentials[].inject': Object.keys(Credential.shape.inject.shape),
+  'credentials[].inject': Object.keys(Inject.shape),
   'credentials[].inject.basic': ['username'],
+  'credentials[].inject.aws': Object.keys(Aws.shape),
+  'credentials[].inject.also[]': Object.keys(Also.shape),
+  'credentials[].inject.file': Object.keys(CredentialFile.shape),
+  ...Object.fromEntries(
+    FILE_KINDS.map((kind) => [`credentials[].inject.file.${kind}`, Object.keys(CredentialFile.shape[kind].unwrap().shape)]),
+  ),
+  'credentials[].oauth2': Object.keys(OAuth2.shape),
+  'credentials[].budget': Object.keys(Budget.shape),
   'secrets[]': Object.keys(SecretEntry.shape),
 }
 
