@@ -45,6 +45,17 @@ export const LIMITS = {
   interimAnswersMax: 100,
   /** An upstream body that sends nothing for so long. Server-sent events may be quiet for minutes. */
   upstreamBodyIdleMs: 600_000,
+  /** Content codings of one answer that is looked into for secrets, one over the other: more is 502 `answer_not_scrubbable`. */
+  contentCodingsMax: 3,
+  /** What a compressed answer may become when it is looked into. Beyond, it may be `expansionMax` times what came: 502 `answer_not_scrubbable`. */
+  expandedBytesMax: 64 * 1024 * 1024,
+  expansionMax: 100,
+  /** Compressed members (RFC 8878 frames) in one piece of an answer that is looked into: each costs a decoder. */
+  compressedMembersMax: 100,
+  /** What came of a compressed answer and waits to be looked into: at the limit the upstream is read no further. */
+  scrubBacklogBytes: 64 * 1024,
+  /** A WebSocket frame from an upstream stays one frame up to here; a longer one goes on in fragments (RFC 6455 §5.4). */
+  webSocketFragmentBytes: 64 * 1024,
   /** Sockets of one upstream pool (one judged address, one credential). More requests wait for a free one. */
   upstreamConnectionsMax: 256,
   /** Requests that wait for a socket of one pool: at the limit 503 `overloaded`. */
@@ -121,8 +132,37 @@ export const LIMITS = {
   /** One policy file, and all that it extends. */
   policyFileBytesMax: 1024 * 1024,
   policyFilesMax: 64,
+  /** A body that a credential is written into or signs is held whole, up to so much: 413 `body_too_large`. */
+  heldBodyBytesMax: 4 * 1024 * 1024,
+  /** All such bodies together: 503 `overloaded`. */
+  heldBodiesBytesMax: 64 * 1024 * 1024,
+  /** Secrets found in answers to one set of credentials in one session: further answers that have one are refused, 502 `secret_echoed`. */
+  scrubHitsMax: 10_000,
+  /** Values that secrets of a host had before: answers are scrubbed of so many. */
+  formerSecretsMax: 8,
   /** Secret values, in bytes. */
   secretBytesMax: 64 * 1024,
+  /** A longer secret is looked for in pieces of at least half of this, each by itself: what a chunk's end may hold back is one piece. */
+  redactorPieceCharsMax: 512,
+  /** Characters, hex bytes and base64 letters of all secrets that are looked for together (six a byte): more is `secret_invalid`. */
+  redactorUnitsMax: 8_000_000,
+  /** What one set of secrets may keep to search fast, half a KiB a state: beyond it begins anew. */
+  redactorStatesMax: 8_192,
+  redactorStatePositionsMax: 512 * 1024,
+  /** One exchange for an access token, from the look-up of the token server's name to the last byte of its answer. */
+  tokenExchangeMs: 15_000,
+  /** What a token server answers; an access or refresh token in it. More is 502 `token_exchange_failed`. */
+  tokenAnswerBytesMax: 64 * 1024,
+  tokenBytesMax: 16 * 1024,
+  /** An access token is renewed so long before it expires, but not before half of its life has passed. */
+  tokenRenewalMs: 60_000,
+  /** The life of an access token whose server does not say it (RFC 6749 §5.1), and the longest that is believed. */
+  tokenLifeDefaultMs: 300_000,
+  tokenLifeMaxMs: 24 * 3_600_000,
+  /** After an exchange that failed the token server is left alone so long: the same refusal is given meanwhile. */
+  tokenPauseMs: 2_000,
+  /** Exchanges whose tokens are kept: more than a policy can have. The least recently used gives way. */
+  tokenExchangesMax: 2_000,
   /** A command that prints a secret (`exec:`). */
   secretExecMs: 15_000,
   /** A value printed by a command is used again for so long before the command runs anew. */

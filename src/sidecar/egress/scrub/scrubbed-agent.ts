@@ -1,0 +1,155 @@
+import type { Duplex, Readable } from 'node:stream'
+import type { SallyportError } from '../../../kernel/errors.ts'
+import type { Agent } from '../agent.ts'
+import type { RequestHead } from '../facts.ts'
+import { valuesOf, type RawHeaders } from '../headers.ts'
+import { scrubFields, scrubHead, scrubTrailers } from './answer.ts'
+import { NoBody, PlainBody, type Body } from './body.ts'
+import { CodedBody } from './coded-body.ts'
+import { notScrubbable } from './codings.ts'
+import { openContent } from './content.ts'
+import { Outlet } from './outlet.ts'
+import type { ScrubPlan } from './plan.ts'
+import { WebSocketFrames } from './websocket-frames.ts'
+import { ScrubbedWebSocket } from './websocket.ts'
+
+export type { ScrubPlan } from './plan.ts'
+export { scrubbableRequest } from './request.ts'
+
+export type ScrubbedAgent = {
+  /** To be forwarded to in the place of the agent, and to be refused or aborted in its place. */
+  readonly agent: Agent
+  /**
+   * Resolves when the whole answer went out, or will not: it failed, was refused or aborted, or the agent is gone. An exchange
+   * that ended well may have bytes on their way until then; one that ended with an error settles once it is answered.
+   */
+  settled(): Promise<void>
+}
+
+/**
+ * The agent as an upstream should see it when a secret is bound to the host: no byte of the secret in an answer's head, body,
+ * trailers or WebSocket messages reaches the agent behind it.
+ *
+ * @param method of the request: an answer to HEAD has no body
+ * @param fail told once when the answer must not go on (secret_echoed, answer_not_scrubbable; upstream_invalid for what cannot
+ *   be written, upstream_timeout for an agent that reads nothing): the exchange is to be cut, the agent to be refused, or
+ *   aborted if `isAnswered`. What is found in a head or handshake is thrown by `start` or `upgrade` instead
+ */
+export function createScrubbedAgent(agent: Agent, plan: ScrubPlan, method: string, fail: (error: SallyportError) => void): ScrubbedAgent {
+  const outlet = new Outlet(agent, fail)
+  return { agent: new Scrubbing(agent, plan, method, outlet), settled: () => outlet.closed }
+}
+
+class Scrubbing implements Agent {
+  readonly #agent: Agent
+  readonly #plan: ScrubPlan
+  readonly #method: string
+  readonly #outlet: Outlet
+  #answer: Body
+
+  constructor(agent: Agent, plan: ScrubPlan, method: string, outlet: Outlet) {
+    this.#agent = agent
+    this.#plan = plan
+    this.#method = method
+    this.#outlet = outlet
+    this.#answer = new NoBody(outlet)
+  }
+
+  get head(): RequestHead {
+    return this.#agent.head
+  }
+
+  get isModern(): boolean {
+    return this.#agent.isModern
+  }
+
+  get body(): Readable | undefined {
+    return this.#agent.body
+  }
+
+  get isUploaded(): boolean {
+    return this.#agent.isUploaded
+  }
+
+  get isGone(): boolean {
+    return this.#agent.isGone
+  }
+
+  get isAnswered(): boolean {
+    return this.#agent.isAnswered
+  }
+
+  get upgrade(): Agent['upgrade'] {
+    const { upgrade } = this.#agent
+    return upgrade && ((headers): Duplex => this.#upgraded(upgrade, headers))
+  }
+
+  trailers(): RawHeaders {
+    return this.#agent.trailers()
+  }
+
+  sendInterim(status: number, headers: readonly string[]): void {
+    const fields = this.#outlet.attempt(() => scrubFields(this.#plan, headers))
+    if (fields) this.#agent.sendInterim(status, fields)
+  }
+
+  start(status: number, reason: string, headers: readonly string[]): void {
+    const head = this.#closingOnError(() => scrubHead(this.#plan, this.#method, status, reason, headers))
+    this.#outlet.start(head.status, head.reason, head.headers)
+    if (head.codings === undefined) return
+    const content = openContent(this.#plan, head.contentType)
+    this.#answer = head.codings.length > 0 ? new CodedBody(head.codings, content, this.#outlet) : new PlainBody(content, this.#outlet)
+  }
+
+  flush(): void {
+    this.#outlet.flush()
+  }
+
+  write(chunk: Buffer): boolean {
+    return this.#outlet.isClosed || this.#answer.write(chunk)
+  }
+
+  onceDrained(listener: () => void): void {
+    this.#answer.onceDrained(listener)
+  }
+
+  end(trailers: RawHeaders): void {
+    const fields = this.#outlet.attempt(() => scrubTrailers(this.#plan, trailers))
+    if (fields) this.#answer.end(fields)
+  }
+
+  refuse(status: number, headers: Readonly<Record<string, string>>, body: string): void {
+    this.#outlet.close()
+    this.#agent.refuse(status, headers, body)
+  }
+
+  abort(): void {
+    this.#outlet.close()
+    this.#agent.abort()
+  }
+
+  onGone(listener: () => void): () => void {
+    return this.#agent.onGone(listener)
+  }
+
+  #upgraded(upgrade: NonNullable<Agent['upgrade']>, headers: readonly string[]): Duplex {
+    const fields = this.#closingOnError(() => {
+      // None was offered, and what an extension did to the frames could not be looked into.
+      if (valuesOf(headers, 'sec-websocket-extensions').some((value) => value.trim() !== ''))
+        throw notScrubbable('the upstream uses a WebSocket extension that nobody offered')
+      return scrubFields(this.#plan, headers)
+    })
+    const socket = new ScrubbedWebSocket(upgrade(fields), new WebSocketFrames(this.#plan), (error) => this.#outlet.fail(error))
+    socket.on('close', () => this.#outlet.close())
+    return socket
+  }
+
+  #closingOnError<T>(step: () => T): T {
+    try {
+      return step()
+    } catch (error) {
+      this.#outlet.close()
+      throw error
+    }
+  }
+}
