@@ -16,6 +16,8 @@ import {
   type EffectivePolicy,
   type EffectiveRoute,
   type EffectiveRule,
+  type ExplainedAnswers,
+  type ExplainedCredential,
   type Explanation,
   type Place,
   type Policy,
@@ -128,17 +130,36 @@ function load(paths: readonly string[] | undefined, io: Io): Policy {
 }
 
 function printExplanation(explanation: Explanation): string {
-  const { rule, credential, candidates } = explanation
+  const { rule, credential, placeholders = [], answers, candidates } = explanation
   const lines = [`${explanation.decision}  ${explanation.method} ${explanation.url}`, `  why         ${explanation.why}`]
   if (explanation.upstream !== undefined) lines.splice(1, 0, `  upstream    ${explanation.upstream}`)
   if (explanation.code !== undefined) lines.push(`  code        ${explanation.code}`)
   if (explanation.hint !== undefined) lines.push(`  hint        ${explanation.hint}`)
   if (rule !== undefined) lines.push(`  rule        ${rule.id} (${rule.at})${rule.plane === 'control_plane' ? ', of the harness' : ''}`)
-  if (credential !== undefined) lines.push(`  credential  ${credential.id}: secret ${credential.secret} (${credential.at})`)
+  if (credential !== undefined) lines.push(...printCredential('credential ', credential))
+  for (const placeholder of placeholders) lines.push(...printCredential('placeholder', placeholder))
+  if (answers !== undefined) lines.push(`  answers     ${describeAnswers(answers)}`)
   for (const note of explanation.notes) lines.push(`  note        ${note}`)
   if (candidates.length > 0) lines.push('  rules for this host')
   for (const { id, at, action, matches, why } of candidates) lines.push(`    ${matches ? '+' : '-'} ${action} ${id} (${at}): ${why}`)
   return `${lines.join('\n')}\n`
+}
+
+function printCredential(label: string, { id, secret, place, also = [], oauth2, budget, at }: ExplainedCredential): string[] {
+  const details = [...also.map((field) => `also ${field}`), oauth2, budget && `budget ${budget}`].filter((detail) => detail !== undefined)
+  return [`  ${label} ${id}: ${place}, secret ${secret} (${at})`, ...details.map((detail) => `              ${detail}`)]
+}
+
+function describeAnswers({ scrub, secrets }: ExplainedAnswers): string {
+  const names = secrets.join(', ')
+  switch (scrub) {
+    case 'replace':
+      return `${names} written over in them (scrub: replace)`
+    case 'block':
+      return `refused where ${names} would be in them (scrub: block)`
+    case 'off':
+      return `not searched for ${names} (scrub: off)`
+  }
 }
 
 function printPolicy(policy: EffectivePolicy): string {

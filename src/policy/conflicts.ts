@@ -1,11 +1,13 @@
-import { formatPlace, type Damage } from './assemble.ts'
+import type { Damage } from './assemble.ts'
 import { findCovered, findOverruled, named, type Findings, type ParsedRoute } from './coverage.ts'
-import { partsTie, type CredentialPart } from './credentials.ts'
+import { findCredentialConflicts } from './credential-conflicts.ts'
+import type { CredentialPart } from './credentials.ts'
 import { hostsOverlap, type HostPattern } from './hosts.ts'
 import type { Section } from './layers.ts'
-import { lintCredential, lintRefused, lintRoute, lintRule } from './lints.ts'
+import { lintCredential, lintScrub } from './credential-lints.ts'
+import { lintRefused, lintRoute, lintRule } from './lints.ts'
 import { lintMode } from './modes.ts'
-import type { Diagnostic, EffectivePolicy, EffectiveRule } from './model.ts'
+import type { EffectivePolicy, EffectiveRule } from './model.ts'
 import { parsed, parseRule, type ParsedRule } from './ranking.ts'
 import { checkReach, checkRoute } from './reach.ts'
 import { parseUpstream, type Upstream } from './routes.ts'
@@ -29,7 +31,8 @@ export function findConflicts(
   const covered = findCovered(rules, routes, mode)
   const modes = mayLackRules ? { errors: [], warnings: [] } : lintMode(policy)
   const duplicates = findDuplicates(rules)
-  const errors = [...duplicates.errors, ...covered.errors, ...modes.errors, ...findTies(parts)]
+  const between = findCredentialConflicts(policy.credentials, parts)
+  const errors = [...duplicates.errors, ...covered.errors, ...modes.errors, ...between.errors]
   const warnings = [
     ...duplicates.warnings,
     ...covered.warnings,
@@ -40,6 +43,8 @@ export function findConflicts(
     ...damage.rules.flatMap((rule) => lintRule(parseRule(rule))),
     ...routes.flatMap(({ route, upstream }) => lintRoute(route, upstream)),
     ...policy.credentials.flatMap(lintCredential),
+    ...between.warnings,
+    ...rules.flatMap((rule) => lintScrub(rule, parts)),
   ]
   const findings: Findings = { errors, warnings }
   const inDoubt = (pattern: HostPattern): boolean =>
@@ -76,24 +81,4 @@ function findDuplicates(rules: readonly ParsedRule[]): Findings {
     to.push({ ...rule.from, message: `rule "${rule.id}" says the same as ${named(before)}: remove one of them` })
   }
   return findings
-}
-
-function findTies(parts: readonly CredentialPart[]): Diagnostic[] {
-  const errors: Diagnostic[] = []
-  const byDomain = Map.groupBy(parts, (part) => part.domain)
-  const told = new Set<string>()
-  for (const [domain, group] of byDomain) {
-    for (const [index, b] of group.entries()) {
-      const a = group.slice(0, index).find((other) => other.credential.id !== b.credential.id && partsTie(other, b))
-      const pair = a && JSON.stringify([a.credential.id, b.credential.id])
-      if (a === undefined || pair === undefined || told.has(pair)) continue
-      told.add(pair)
-      const where = b.path === undefined ? domain : `${domain}${b.path.text}`
-      errors.push({
-        ...b.credential.from,
-        message: `credential "${b.credential.id}" and credential "${a.credential.id}" (${formatPlace(a.credential.from)}) are both for ${where}, and neither is more specific: narrow one by paths or methods`,
-      })
-    }
-  }
-  return errors
 }

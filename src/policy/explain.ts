@@ -5,8 +5,15 @@ import { shown } from '../kernel/shown.ts'
 import { formatPlace } from './assemble.ts'
 import { matchesHost } from './hosts.ts'
 import { loosen, splitPathLoosely } from './lenient-paths.ts'
+import {
+  explainCredentials,
+  type Asked,
+  type CredentialExplanation,
+  type ExplainedAnswers,
+  type ExplainedCredential,
+} from './explain-credentials.ts'
 import { isInForce, OPEN_RULE } from './modes.ts'
-import type { AllowedRule, Facts, NetworkMode, Plane, Policy, Route } from './model.ts'
+import type { AllowedRule, Facts, NetworkMode, Plane, Policy } from './model.ts'
 import { matchesPath, pathOf, splitPath, type PathPattern } from './paths.ts'
 import { parseRule, type ParsedRule } from './ranking.ts'
 import { readRouteUrl } from './routes.ts'
@@ -25,7 +32,11 @@ export type Explanation = {
   /** The rule that decides, where one does: `route:NAME` for a route, `open` for mode open. */
   readonly rule?: { readonly id: string; readonly at: string; readonly tls: 'intercept' | 'passthrough'; readonly plane: Plane }
   /** The credential that is written, by name. */
-  readonly credential?: { readonly id: string; readonly secret: string; readonly at: string }
+  readonly credential?: ExplainedCredential
+  /** Those that a placeholder of the agent is swapped for. */
+  readonly placeholders?: readonly ExplainedCredential[]
+  /** What answers of this host are searched for, and what becomes of what is found. Absent where nothing is bound to the host. */
+  readonly answers?: ExplainedAnswers
   /** What else the operator should know, as why no credential is written. */
   readonly notes: readonly string[]
   /** Every rule for the host: whether it matches, and why not. */
@@ -75,18 +86,16 @@ export function explainRequest(policy: Policy, url: string, method: string): Exp
       candidates,
     }
   }
-  const { written, notes } = explainCredential(policy, asked, decision.rule)
+  const { notes, ...credentials } = explainPassing(policy, asked, decision.rule)
   return {
     ...common,
     decision: decision.action,
     why: whyPassed(decision.action, decision.rule.id),
-    ...written,
+    ...credentials,
     notes: [...caseNotes(method), ...notes],
     candidates,
   }
 }
-
-type Asked = { readonly facts: Facts; readonly route: Route | undefined }
 
 function readAsked(policy: Policy, url: string, method: string): Asked {
   const named = readRouteUrl(url)
@@ -141,24 +150,17 @@ function caseNotes(method: string): string[] {
     : [`methods are upper-case and compared as they are given: "${method}" is not "${upper}"; ask with --method ${upper}`]
 }
 
-function explainCredential(policy: Policy, { facts, route }: Asked, rule: AllowedRule) {
+/** What holds for a request that passes, and its credentials. */
+function explainPassing(policy: Policy, asked: Asked, rule: AllowedRule): CredentialExplanation {
+  const { facts, route } = asked
   const notes: string[] = []
   if (facts.scheme === 'http' && rule.upgrade) notes.push(`plain http leaves as https${facts.port === 80 ? ' on port 443' : ''}`)
   if (rule.addresses.length > 0)
     notes.push(`it may lead to ${rule.addresses.map((range) => range.text).join(', ')}, besides public addresses`)
-  const credential = policy.credentialFor(facts, route?.credential)
-  if (facts.scheme === 'https' && route === undefined && isBlind(policy, facts))
-    notes.push('TLS is passed through: nobody looks at what is inside')
-  if (credential === undefined) return { notes: [...notes, 'no credential is bound to it'] }
-  if (facts.scheme === 'http' && !rule.upgrade && !rule.plaintext) {
-    const remedy = route === undefined ? `add upgrade: https to rule "${rule.id}"` : `use an https upstream for route "${route.name}"`
-    return { notes: [...notes, `credential "${credential.id}" is not written over plain http: ${remedy}`] }
-  }
-  if (facts.scheme === 'https' && route === undefined && isBlind(policy, facts)) {
-    return { notes: [...notes, `credential "${credential.id}" is not written: rule "${rule.id}" passes TLS through`] }
-  }
-  const from = policy.effective.credentials.find((entry) => entry.id === credential.id)?.from
-  return { written: { credential: { id: credential.id, secret: credential.secret, at: from ? formatPlace(from) : '' } }, notes }
+  const isUnseen = facts.scheme === 'https' && route === undefined && isBlind(policy, facts)
+  if (isUnseen) notes.push('TLS is passed through: nobody looks at what is inside')
+  const explained = explainCredentials(policy, asked, rule, isUnseen)
+  return { ...explained, notes: [...notes, ...explained.notes] }
 }
 
 function isBlind(policy: Policy, facts: Facts): boolean {

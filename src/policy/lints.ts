@@ -3,7 +3,7 @@ import { nearest } from '../kernel/nearest.ts'
 import { classifyAddress, openedMetadata, specialName } from './addresses.ts'
 import type { HostPattern } from './hosts.ts'
 import { METHODS } from './methods.ts'
-import type { Diagnostic, EffectiveCredential, EffectiveRoute, Place } from './model.ts'
+import type { Diagnostic, EffectiveRoute, Place } from './model.ts'
 import { suffixBelow } from './public-suffixes.ts'
 import type { ParsedRule } from './ranking.ts'
 import type { Upstream } from './routes.ts'
@@ -35,17 +35,6 @@ export function lintRoute(route: EffectiveRoute, upstream: Upstream): Diagnostic
   return [...lintOpened(route), ...refused].map((message) => sayOf('route', { id: route.name, from: route.from }, message))
 }
 
-export function lintCredential(credential: EffectiveCredential): Diagnostic[] {
-  const found: string[] = []
-  const { place } = credential
-  // "Token token=" is whole as it stands, "Bearer" is not.
-  if (place.kind === 'header' && place.header.toLowerCase() === 'authorization' && /[^ ="]$/.test(place.prefix))
-    found.push(`prefix "${place.prefix}" would send "${place.prefix}<secret>": write "${place.prefix} " with a space at its end`)
-  for (const method of credential.methods ?? []) found.push(...lintMethod(method))
-  for (const path of credential.paths ?? []) if (isWide(path)) found.push(`path "${path}" matches nearly every path`)
-  return found.map((message) => sayOf('credential', credential, message))
-}
-
 /** A finding about one part, which it names. */
 export function sayOf(
   what: 'rule' | 'route' | 'credential',
@@ -56,7 +45,7 @@ export function sayOf(
 }
 
 /** What a rule or route opens that is closed otherwise. */
-function lintOpened({ plaintext, addresses }: { plaintext: 'accept' | 'refuse'; addresses: readonly string[] }): string[] {
+export function lintOpened({ plaintext, addresses }: { plaintext: 'accept' | 'refuse'; addresses: readonly string[] }): string[] {
   const found = plaintext === 'accept' ? ['plaintext: accept lets credentials cross the network in the clear'] : []
   for (const range of addresses) {
     if (range.endsWith('/0')) found.push(`addresses "${range}" opens every private network: name the ranges that are meant`)
@@ -67,9 +56,10 @@ function lintOpened({ plaintext, addresses }: { plaintext: 'accept' | 'refuse'; 
   return found
 }
 
-function refusedHost(host: HostPattern, addresses: readonly string[]): ((what: 'rule' | 'route') => string)[] {
+/** Why a host is refused for what it is, where no addresses are listed. */
+export function refusedHost(host: HostPattern, addresses: readonly string[]): ((what: 'rule' | 'route' | 'oauth2') => string)[] {
   if (addresses.length > 0) return []
-  const found: ((what: 'rule' | 'route') => string)[] = []
+  const found: ((what: 'rule' | 'route' | 'oauth2') => string)[] = []
   const name = parseHostname(host.kind === 'exact' ? host.host : host.parent)
   const special = isHostname(name) ? specialName(name) : undefined
   if (special !== undefined)
@@ -80,13 +70,13 @@ function refusedHost(host: HostPattern, addresses: readonly string[]): ((what: '
   return found
 }
 
-function lintMethod(method: string): string[] {
+export function lintMethod(method: string): string[] {
   if (METHODS.has(method)) return []
   const near = nearest(method, METHODS)
   return [`method "${method}" is none that the gate lets in${near === undefined ? '' : `: did you mean "${near}"?`}`]
 }
 
 /** `**` with nothing literal before it. */
-function isWide(path: string): boolean {
+export function isWide(path: string): boolean {
   return path.startsWith('/**')
 }

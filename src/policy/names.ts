@@ -2,6 +2,7 @@ import { nearest } from '../kernel/nearest.ts'
 import { entriesOf, formatPlace, isListOrNone, valueAt } from './assemble.ts'
 import type { Layer, Section } from './layers.ts'
 import type { Diagnostic, Place } from './model.ts'
+import { Credential } from './schema-credentials.ts'
 
 type Entry = { readonly raw: unknown; readonly from: Place }
 
@@ -26,13 +27,22 @@ export function findNames(layers: readonly Layer[], doubts: ReadonlySet<Section>
       ...twice('credential', credentials, 'id'),
       ...twice('secret', secrets, 'name'),
       ...(isKnown('secrets', secrets, 'name')
-        ? undeclared({ what: 'credential', by: 'id', entries: credentials }, { what: 'secret', by: 'name', entries: secrets })
+        ? undeclared(
+            { what: 'credential', by: 'id', entries: credentials, uses: secretsOf },
+            { what: 'secret', by: 'name', entries: secrets, declare: declareSecret },
+          )
         : []),
       ...(isKnown('credentials', credentials, 'id')
-        ? undeclared({ what: 'route', by: 'name', entries: routes }, { what: 'credential', by: 'id', entries: credentials })
+        ? undeclared(
+            { what: 'route', by: 'name', entries: routes, uses: (raw) => textsAt(raw, [['credential']]) },
+            { what: 'credential', by: 'id', entries: credentials },
+          )
         : []),
     ],
-    warnings: isKnown('credentials', credentials, 'secret') ? unused(credentials, secrets) : [],
+    warnings:
+      isKnown('credentials', credentials, 'secret') && credentials.every(({ raw }) => tellsSecrets(raw))
+        ? unused(credentials, secrets)
+        : [],
   }
 }
 
@@ -49,27 +59,68 @@ function twice(what: string, entries: readonly Entry[], field: string): Diagnost
   })
 }
 
-/** One kind of entry, and the field that holds its own name. */
-type Kind<W> = { readonly what: W; readonly by: string; readonly entries: readonly Entry[] }
+/** Where a credential names secrets. */
+const SECRETS = [['secret'], ['inject', 'aws', 'access_key_id'], ['inject', 'aws', 'session_token'], ['oauth2', 'client_secret']] as const
+
+/** Every secret that an entry of `credentials` names, each once. */
+function secretsOf(raw: unknown): string[] {
+  const also = valueAt(raw, ['inject', 'also'])
+  const own = Array.isArray(also) ? also.flatMap((entry: unknown) => textsAt(entry, [['secret']])) : []
+  return [...new Set([...textsAt(raw, SECRETS), ...own])]
+}
+
+/** False where an error of the entry may hide the name of a secret. */
+function tellsSecrets(raw: unknown): boolean {
+  const { error } = Credential.safeParse(raw)
+  return (
+    error === undefined ||
+    error.issues.every(
+      ({ code, path: [first, second] }) =>
+        first !== 'oauth2' && second !== 'aws' && second !== 'also' && (code !== 'unrecognized_keys' || second !== undefined),
+    )
+  )
+}
+
+function declareSecret(name: string): string {
+  return `add - {name: ${name}, source: "env:${name.replace(/[^A-Za-z0-9_]/g, '_')}"} there`
+}
+
+/** Entries that name others, and how. */
+type Users = { readonly what: string; readonly by: string; readonly entries: readonly Entry[]; readonly uses: (raw: unknown) => string[] }
+/** Entries that are named, and how one is added. */
+type Used = {
+  readonly what: 'secret' | 'credential'
+  readonly by: string
+  readonly entries: readonly Entry[]
+  readonly declare?: (name: string) => string
+}
 
 /** Which uses a secret's `resources` may name is the schema's to say: there is only `inject` so far. */
-function undeclared(users: Kind<string>, used: Kind<'secret' | 'credential'>): Diagnostic[] {
+function undeclared(users: Users, used: Used): Diagnostic[] {
   const names = new Set(used.entries.flatMap(({ raw }) => textOf(raw, used.by) ?? []))
-  return users.entries.flatMap(({ raw, from }) => {
-    const name = textOf(raw, used.what)
-    if (name === undefined || names.has(name)) return []
-    const near = nearest(name, names)
-    const message = `${users.what} "${shorten(textOf(raw, users.by) ?? '')}": ${used.what} "${shorten(name)}" is not declared under ${used.what}s`
-    return [{ ...from, message: near === undefined ? message : `${message}: did you mean "${near}"?` }]
-  })
+  return users.entries.flatMap(({ raw, from }) =>
+    users
+      .uses(raw)
+      .filter((name) => !names.has(name))
+      .map((name) => {
+        const near = nearest(name, names)
+        const message = `${users.what} "${shorten(textOf(raw, users.by) ?? '')}": ${used.what} "${shorten(name)}" is not declared under ${used.what}s`
+        const hint = near === undefined ? used.declare?.(shorten(name)) : `did you mean "${near}"?`
+        return { ...from, message: hint === undefined ? message : `${message}: ${hint}` }
+      }),
+  )
 }
 
 function unused(credentials: readonly Entry[], secrets: readonly Entry[]): Diagnostic[] {
-  const used = new Set(credentials.map(({ raw }) => textOf(raw, 'secret')))
+  const used = new Set(credentials.flatMap(({ raw }) => secretsOf(raw)))
   return secrets.flatMap(({ raw, from }) => {
     const name = textOf(raw, 'name')
     return name === undefined || used.has(name) ? [] : [{ ...from, message: `secret "${shorten(name)}" is used by no credential` }]
   })
+}
+
+function textsAt(raw: unknown, paths: readonly (readonly string[])[]): string[] {
+  return paths.map((path) => valueAt(raw, path)).filter((value): value is string => typeof value === 'string' && value !== '')
 }
 
 function textOf(raw: unknown, field: string): string | undefined {

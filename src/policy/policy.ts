@@ -35,6 +35,7 @@ export { classifyAddress } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
 export { explainRequest, type Explanation } from './explain.ts'
+export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
 export { policyJsonSchema } from './schema.ts'
 
 /** Where `extends` looks for `NAME.yaml`, in order. */
