@@ -72,7 +72,7 @@ test('numbers and names in docs/POLICY.md are those of the code', () => {
   const classes = new Set<string>(TABLE.map(([name]) => name))
   for (const name of ['private', 'loopback', 'link-local', 'cgnat', 'documentation', 'benchmark', 'multicast', 'reserved'])
     assert.ok(classes.has(name), name)
-  const headers = readProject('src/sidecar/egress/headers.ts').split('CREDENTIAL_FIELDS = new Set([')[1]?.split('])')[0] ?? ''
+  const headers = readProject('src/wire/credential-fields.ts').split('new Set([')[1]?.split('])')[0] ?? ''
   const removed = [...headers.matchAll(/'([a-z-]+)'/g)].map((match) => match[1] ?? '')
   assert.ok(removed.length >= 8)
   for (const name of removed) assert.match(REFERENCE, new RegExp(`\`${name}\``, 'i'))

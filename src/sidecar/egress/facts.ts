@@ -4,7 +4,8 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { Refusal } from '../../kernel/errors.ts'
 import type { Facts } from '../../policy/policy.ts'
-import { foldName, valuesOf, type RawHeaders } from './headers.ts'
+import { foldName } from '../../wire/credential-fields.ts'
+import { valuesOf, type RawHeaders } from './headers.ts'
 
 /**
  * The end that a connection leads to; every request on it must name it. Without `host` it is one that knows no proxy, in

@@ -1,5 +1,6 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import { shown } from '../../kernel/shown.ts'
+import { foldName, isCredentialField } from '../../wire/credential-fields.ts'
 
 /** Header fields as they stand on the wire: name, value, name, value, … */
 export type RawHeaders = readonly string[]
@@ -26,31 +27,8 @@ const OVERRIDES = new Set(['x-http-method-override', 'x-http-method', 'x-method-
 /** Fields of a response that would lead the agent past the gate (RFC 7838). */
 const STRIPPED_FROM_RESPONSES = new Set(['alt-svc'])
 
-/**
- * Fields in which services take credentials. Where one is injected the agent's own value in any of them is dropped: a
- * service that reads two of them may prefer the agent's.
- */
-const CREDENTIAL_FIELDS = new Set([
-  'authorization',
-  'x-api-key',
-  'api-key',
-  'x-auth-token',
-  'x-goog-api-key',
-  'private-token',
-  'job-token',
-  'x-access-token',
-])
-
 /** What a trailer must not say, as whoever merges trailers into the head would take it for the head's (RFC 9110 §6.5.1). */
-const NOT_IN_TRAILERS = new Set([
-  ...CREDENTIAL_FIELDS,
-  'content-length',
-  'host',
-  'cookie',
-  'content-type',
-  'content-encoding',
-  'content-range',
-])
+const NOT_IN_TRAILERS = new Set(['content-length', 'host', 'cookie', 'content-type', 'content-encoding', 'content-range'])
 
 /** Every value of a field, in order. `name` is lower case. */
 export function valuesOf(headers: RawHeaders, name: string): string[] {
@@ -108,23 +86,20 @@ export function forwardedTrailers(trailers: RawHeaders): string[] {
   for (let i = 0; i < trailers.length; i += 2) {
     const name = trailers[i] ?? ''
     const lower = name.toLowerCase()
-    if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower) || OVERRIDES.has(foldName(name)) || NOT_IN_TRAILERS.has(foldName(name)))
-      continue
+    if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower) || OVERRIDES.has(foldName(name))) continue
+    if (NOT_IN_TRAILERS.has(foldName(name)) || isCredentialField(name)) continue
     forwarded.push(name, trimmed(trailers[i + 1] ?? ''))
   }
   return forwarded
 }
 
-/**
- * Without what the agent sent in a credential's field, in any case and any number, and in its siblings. All but letters and
- * digits counts as "-": CGI and WSGI make one variable of them.
- */
+/** Without what the agent sent in a credential's field, in any case and any number, and in its siblings. */
 export function withoutCredentials(headers: readonly string[], field: string): string[] {
   const place = foldName(field)
   const kept: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
-    const name = foldName(headers[i] ?? '')
-    if (name !== place && !CREDENTIAL_FIELDS.has(name)) kept.push(headers[i] ?? '', headers[i + 1] ?? '')
+    const name = headers[i] ?? ''
+    if (foldName(name) !== place && !isCredentialField(name)) kept.push(name, headers[i + 1] ?? '')
   }
   return kept
 }
@@ -132,11 +107,6 @@ export function withoutCredentials(headers: readonly string[], field: string): s
 /** With the credential in its field, and nowhere else what the agent sent there. */
 export function withCredential(headers: readonly string[], field: string, value: string): string[] {
   return [...withoutCredentials(headers, field), field, value]
-}
-
-/** A field name as lenient servers read it. */
-export function foldName(name: string): string {
-  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
 }
 
 function trimmed(value: string): string {
