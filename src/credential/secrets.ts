@@ -17,6 +17,8 @@ export type SecretDeclaration = {
 export type Secrets = {
   /** The value, from memory or from the command that prints it. @throws secret_unavailable */
   get(name: string): Promise<Secret>
+  /** Every value that was obtained so far, the newest first, `LIMITS.formerSecretsMax` at most: what may have been sent. */
+  known(name: string): readonly Secret[]
 }
 
 /** What a command that prints a secret may see of our environment. */
@@ -44,12 +46,20 @@ export function openSecrets(
   system: Pick<System, 'now'>,
 ): Secrets {
   const known = new Map<string, () => Promise<Secret>>()
+  const obtained = new Map<string, readonly Secret[]>()
+  const note = (secret: Secret): Secret => {
+    const before = obtained.get(secret.name) ?? []
+    if (!before.some((value) => value.equals(secret))) obtained.set(secret.name, [secret, ...before].slice(0, LIMITS.formerSecretsMax))
+    return secret
+  }
   for (const declaration of declarations) {
     const { name, source } = declaration
     if (source.kind === 'exec') {
-      known.set(name, createCommandSecret(name, source.argv, env, system))
+      const get = createCommandSecret(name, source.argv, env, system)
+      known.set(name, async () => note(await get()))
     } else {
       const secret = source.kind === 'env' ? fromVariable(name, source.variable, env) : fromFile(name, source.path)
+      note(secret)
       known.set(name, () => Promise.resolve(secret))
     }
   }
@@ -58,6 +68,7 @@ export function openSecrets(
       const get = known.get(name)
       return get ? get() : Promise.reject(new SallyportError('secret_unavailable', `the secret ${name} is not declared`))
     },
+    known: (name) => obtained.get(name) ?? [],
   }
 }
 
@@ -153,7 +164,9 @@ function checked(name: string, value: string): Secret {
         ? 'has a line break, control character or non-ASCII character'
         : value !== value.trim()
           ? 'begins or ends with a space'
-          : undefined
+          : value.length < LIMITS.secretCharsMin
+            ? `has fewer than ${LIMITS.secretCharsMin} characters, which cannot be told from ordinary text in answers`
+            : undefined
   if (problem === undefined && value.length <= LIMITS.secretBytesMax) return new Secret(name, value)
   throw new SallyportError('secret_invalid', `secret ${name}: its value ${problem ?? 'is too long'}`, {
     hint: 'store just the value, as the service gave it',

@@ -163,6 +163,8 @@ export const LIMITS = {
   tokenPauseMs: 2_000,
   /** Exchanges whose tokens are kept: more than a policy can have. The least recently used gives way. */
   tokenExchangesMax: 2_000,
+  /** A shorter value could not be found in an answer without taking ordinary text for it: `secret_invalid`. */
+  secretCharsMin: 6,
   /** A command that prints a secret (`exec:`). */
   secretExecMs: 15_000,
   /** A value printed by a command is used again for so long before the command runs anew. */

@@ -17,6 +17,11 @@ export class Secret {
     return this.#value
   }
 
+  /** Whether the other one has the same value. */
+  equals(other: Secret): boolean {
+    return this.#value === other.#value
+  }
+
   toString(): string {
     return `[secret ${this.name}]`
   }
