@@ -20,13 +20,17 @@ export function openProject(envFile: string): ComposeProject {
   }
 }
 
+type DemoPlace = { envFile: string; workspace: string; home: string; baseImage: string; policy?: string }
+
 /**
- * Lets `sallyport compose --demo` write the `.env` for a workspace, and adds what this machine needs to build the images.
- * As root the workspace is handed to the agent's uid. `home` becomes `SALLYPORT_HOME`.
+ * Lets `sallyport compose --demo` write the `.env` for a workspace, with a policy file instead of the demo's where one is named,
+ * and adds what this machine needs to build the images. As root the workspace is handed to the agent's uid. `home` becomes
+ * `SALLYPORT_HOME`.
  */
-export async function prepareDemo(place: { envFile: string; workspace: string; home: string; baseImage: string }): Promise<ComposeProject> {
+export async function prepareDemo(place: DemoPlace): Promise<ComposeProject> {
   mkdirSync(place.workspace, { recursive: true })
-  const args = ['compose', '--demo', '--workspace', place.workspace, '--output', place.envFile]
+  const policy = place.policy === undefined ? [] : ['--policy', place.policy]
+  const args = ['compose', '--demo', '--workspace', place.workspace, '--output', place.envFile, ...policy]
   await run(process.execPath, [path.join(ROOT, 'src/main.ts'), ...args], { env: { ...process.env, SALLYPORT_HOME: place.home } })
   writeEnvFile(place.envFile, new Map([['NODE_IMAGE', place.baseImage]]))
   const project = openProject(place.envFile)

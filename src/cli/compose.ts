@@ -9,7 +9,9 @@ export const composeCommand: Command = {
 
 Checks the policy, then writes the .env for one workspace: a project name of its own, a free subnet for the jail network, the
 sidecar's address, the operator's uid, and where the policy and the secrets are. What stands in the file already is kept, so that
-it can be run again. Says which secrets are missing and how to put them in, and the commands of docker compose that come next.
+it can be run again. Where the policy has placeholders, they become the agent's environment and the files that its programs
+read (~/.npmrc, ~/.netrc, ~/.pypirc, ~/.docker/config.json, read-only): for new ones run it again, then "up". Says which secrets
+are missing and how to put them in, and the commands of docker compose that come next.
 
   --workspace DIR    what the agent works on (default: the one in the file, else the current folder)
   --policy FILE      policy of the session; all in one folder, which is mounted read-only (default: the ones in the file)
@@ -44,7 +46,7 @@ the policy. There is no "env:", the sidecar gets no environment of yours.
   },
 }
 
-function describe({ name, workspace, jail, owner, secretsDir, envFile, policies, warnings }: ComposeProject): string {
+function describe({ name, workspace, jail, owner, secretsDir, envFile, policies, warnings, worthless }: ComposeProject): string {
   const folder = statSync(workspace)
   const notes =
     folder.uid === owner.uid || (folder.mode & 0o002) !== 0
@@ -60,10 +62,17 @@ function describe({ name, workspace, jail, owner, secretsDir, envFile, policies,
     `workspace  ${workspace}`,
     `subnet     ${jail.subnet} (sidecar ${jail.sidecar})`,
     `secrets    ${secretsDir}`,
+    ...describeWorthless(worthless),
     `written    ${envFile}`,
     ...warnings.map((warning) => `warning    ${warning}`),
     ...notes,
   ])
+}
+
+/** What stands where a credential is looked for, by name: the values are in the agent's environment. */
+function describeWorthless({ values, files }: ComposeProject['worthless']): string[] {
+  const names = [...Object.keys(values), ...files.map(({ path }) => `~/${path}`)]
+  return names.length === 0 ? [] : [`agent has  ${names.join(', ')} (placeholders, worthless outside of this session)`]
 }
 
 function unreadable({ uid }: ComposeProject['owner'], path: string, mode: string): string {

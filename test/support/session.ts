@@ -1,5 +1,5 @@
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { DockerComposeEnvironment } from 'testcontainers'
 import { prepareDemo, type ComposeProject } from '../../scripts/project.ts'
 import { ROOT, STATE, capture, type Outcome, type RunOptions } from '../../scripts/steps.ts'
@@ -42,14 +42,23 @@ export type ContainerInfo = {
 /** One home for all test processes: the subnets that they reserve are told apart there. */
 const HOME = join(STATE, 'test-home')
 
-/** Brings a session up, with what `fill` puts into its workspace before. When it is disposed of, its containers, networks, volumes and folders are gone. */
-export async function openSession(fill: (workspace: string) => Promise<void> = async () => undefined): Promise<Session> {
+/** Brings a session up, with what `fill` puts into its workspace before, and a policy of this text instead of the demo's. When it is disposed of, its containers, networks, volumes and folders are gone. */
+export async function openSession(
+  fill: (workspace: string) => Promise<void> = async () => undefined,
+  policyText?: string,
+): Promise<Session> {
   await mkdir(HOME, { recursive: true })
   const folder = await mkdtemp(join(STATE, 'test-'))
   const workspace = join(folder, 'workspace')
   await mkdir(workspace)
   await fill(workspace)
-  const project = await prepareDemo({ envFile: join(folder, '.env'), workspace, home: HOME, baseImage: 'none:none' })
+  const policy = policyText === undefined ? undefined : join(folder, 'policy', 'policy.yaml')
+  if (policy !== undefined) {
+    await mkdir(dirname(policy))
+    await writeFile(policy, policyText ?? '')
+  }
+  const place = { envFile: join(folder, '.env'), workspace, home: HOME, baseImage: 'none:none' }
+  const project = await prepareDemo({ ...place, ...(policy !== undefined && { policy }) })
   const name = project.env.get('COMPOSE_PROJECT_NAME') ?? ''
   const environment = await new DockerComposeEnvironment(ROOT, (project.env.get('COMPOSE_FILE') ?? '').split(':'))
     .withEnvironmentFile(project.envFile)

@@ -16,6 +16,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { agentFileOf, refuseTakenVariables, writeAgentFiles, type Owner, type Worthless } from './agent-files.ts'
 import { engineCpus, engineHasImage, engineIsolates, engineNetworks, engineRuns } from './engine-facts.ts'
 import { readEnvFile, writeEnvFile } from './env-file.ts'
 import { GIT_ENVIRONMENT, guardGit, hasGit } from './git-guard.ts'
@@ -36,9 +37,6 @@ export type ProjectRequest = {
 /** Where Sallyport is: the folder that holds compose.yaml, `SALLYPORT_HOME`, and where policies that are extended are looked for. */
 export type Installation = { readonly packageRoot: string; readonly home: string; readonly policyDirs: readonly string[] }
 
-/** Whose the containers' processes are on the host. */
-export type Owner = { readonly uid: number; readonly gid: number }
-
 /** A compose project for one workspace, as written. Paths are real ones. */
 export type ComposeProject = Plan & {
   readonly jail: Jail
@@ -46,6 +44,8 @@ export type ComposeProject = Plan & {
   readonly warnings: readonly string[]
   /** Secrets that the policy names and whose files are not in the folder of secrets. */
   readonly missing: readonly SecretFile[]
+  /** What the agent gets in the place of credentials. */
+  readonly worthless: Worthless
 }
 
 type Plan = {
@@ -62,6 +62,8 @@ type Plan = {
   /** Authorities that the sidecar trusts besides its own, as PEM. */
   readonly extraCa: string | undefined
   readonly owner: Owner
+  /** What the sidecar makes its placeholders from too. */
+  readonly placeholderSeed: string
   readonly demo: boolean
   /** What the file said for this workspace before. */
   readonly present: ReadonlyMap<string, string>
@@ -96,7 +98,9 @@ export function writeComposeProject(request: ProjectRequest, installation: Insta
   const plan = planProject(request, installation, environment)
   checkPlaces(plan, installation, environment)
   const policies = plan.policies.files.map((file) => join(plan.policies.dir, file))
-  return writeProject(plan, readSessionPolicy(policies, installation), installation)
+  const policy = readSessionPolicy(policies, { ...installation, placeholderSeed: plan.placeholderSeed })
+  refuseTakenVariables(installation.packageRoot, Object.keys(policy.worthless.values))
+  return writeProject(plan, policy, installation)
 }
 
 function planProject(request: ProjectRequest, { packageRoot, home }: Installation, environment: Environment): Plan {
@@ -132,6 +136,8 @@ function planProject(request: ProjectRequest, { packageRoot, home }: Installatio
     // From the whole file: its line stays, whatever else the file is for.
     extraCa: extraCa ? realFile(resolve(extraCa)) : realFile(file.get('SALLYPORT_EXTRA_CA'), packageRoot),
     owner: ownerOf(workspace),
+    placeholderSeed:
+      environment['SALLYPORT_PLACEHOLDER_SEED'] || present.get('SALLYPORT_PLACEHOLDER_SEED') || randomBytes(24).toString('base64url'),
     demo: request.demo || (request.policy.length === 0 && present.get('COMPOSE_PROFILES') === DEMO_PROFILE),
     present,
     leavesDemo: file.get('COMPOSE_PROFILES') === DEMO_PROFILE,
@@ -178,22 +184,23 @@ function writeProject(plan: Plan, policy: SessionPolicy, installation: Installat
   // Before the subnet: a reservation whose project has no folder here counts as abandoned.
   for (const folder of [join(plan.home, plan.name), plan.stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 })
   const jail = reserveJail(plan.home, plan.name, plan.present.get('SALLYPORT_SUBNET'), engineNetworks())
-  const env = environmentOf(plan, jail, installation)
+  const env = environmentOf(plan, jail, installation, agentFileOf(plan.stateDir, policy.worthless))
   const lease = plan.present.get('SALLYPORT_LEASE') || randomBytes(24).toString('base64url')
   // What proves a request to be the session's own, for policies that want that.
   env.set('SALLYPORT_LEASE', lease)
   env.set('SALLYPORT_PROXY_URL', policy.isLeaseRequired ? `http://agent:${lease}@sallyport:3128` : '')
-  writeState(plan)
+  writeState(plan, policy.worthless)
   if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(plan))
   writeEnvFile(plan.envFile, env)
-  return { ...plan, jail, warnings: policy.warnings, missing: missingSecrets(policy.secretFiles, plan.secretsDir) }
+  const { warnings, worthless, secretFiles } = policy
+  return { ...plan, jail, warnings, worthless, missing: missingSecrets(secretFiles, plan.secretsDir) }
 }
 
-function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): Map<string, string> {
+function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation, agentFile: string | undefined): Map<string, string> {
   const { name, workspace, stateDir, secretsDir, policies, extraCa, owner, demo, present } = plan
   const env = new Map([
     ['COMPOSE_PROJECT_NAME', name],
-    ['COMPOSE_FILE', [join(packageRoot, 'compose.yaml'), join(stateDir, WORKSPACE_FILE)].join(':')],
+    ['COMPOSE_FILE', [join(packageRoot, 'compose.yaml'), join(stateDir, WORKSPACE_FILE), agentFile ?? []].flat().join(':')],
     ['SALLYPORT_WORKSPACE', workspace],
     ['SALLYPORT_SUBNET', jail.subnet],
     ['SALLYPORT_IP_RANGE', jail.ipRange],
@@ -206,6 +213,7 @@ function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation): M
     ['SALLYPORT_POLICY_DIR', policies.dir],
     ['SALLYPORT_POLICY', policies.files.map((policy) => `${POLICY_MOUNT}/${policy}`).join(':')],
     ['SALLYPORT_OWN_POLICIES', plan.ownPolicies ?? ''],
+    ['SALLYPORT_PLACEHOLDER_SEED', plan.placeholderSeed],
     ['SALLYPORT_AGENT_CPUS', present.get('SALLYPORT_AGENT_CPUS') ?? String(Math.min(AGENT_CPUS_MAX, engineCpus()))],
   ])
   if (extraCa !== undefined) env.set('SALLYPORT_EXTRA_CA', extraCa)
@@ -310,12 +318,11 @@ function ownerOf(workspace: string): Owner {
   return folder.uid === 0 ? { uid: UNPRIVILEGED_UID, gid: UNPRIVILEGED_UID } : { uid: folder.uid, gid: folder.gid }
 }
 
-function writeState(plan: Plan): void {
+function writeState(plan: Plan, worthless: Worthless): void {
   const { workspace, stateDir, secretsDir, owner, demo } = plan
   mkdirSync(secretsDir, { recursive: true, mode: 0o700 })
   writeFileSync(join(stateDir, WORKSPACE_FILE), workspaceFile(workspace))
-  writeFileSync(join(stateDir, 'passwd'), passwd(owner), { mode: 0o644 })
-  writeFileSync(join(stateDir, 'group'), group(owner), { mode: 0o644 })
+  writeAgentFiles(stateDir, owner, worthless)
   const token = demoTokenFile(plan)
   if (demo && !existsSync(token)) writeFileSync(token, randomBytes(32).toString('base64url'), { mode: 0o400, flag: 'wx' })
   // A folder that the operator named is the operator's to set up.
@@ -369,12 +376,4 @@ function handOver(secretsDir: string, owner: Owner): void {
   }
   chmodSync(secretsDir, 0o700)
   if (isRoot) chownSync(secretsDir, owner.uid, owner.gid)
-}
-
-function passwd({ uid, gid }: Owner): string {
-  return `root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:/home/agent:/bin/bash\n`
-}
-
-function group({ gid }: Owner): string {
-  return `root:x:0:\nnogroup:x:65534:\nagent:x:${gid}:\n`
 }

@@ -1,7 +1,9 @@
 import { existsSync, realpathSync, statSync } from 'node:fs'
 import { join, posix, relative, sep } from 'node:path'
+import { createPlaceholders, credentialFiles } from '../../credential/credential.ts'
 import { SallyportError } from '../../kernel/errors.ts'
 import { formatDiagnostic, formatPlace, loadPolicy, showPolicy, type Policy, type SecretSource } from '../../policy/policy.ts'
+import type { Worthless } from './agent-files.ts'
 
 /** A file below /run/secrets that the policy's secrets are read from. */
 export type SecretFile = {
@@ -21,6 +23,8 @@ export type SessionPolicy = {
   readonly secretFiles: readonly SecretFile[]
   /** Whether the agent's programs have to show the session's lease. */
   readonly isLeaseRequired: boolean
+  /** What its agent holds in the place of credentials. */
+  readonly worthless: Worthless
 }
 
 /** What the sidecar sees of the host's secrets. */
@@ -30,10 +34,13 @@ const WITHIN_ARGUMENT = /\/run\/secrets\/([\w.@+/-]+)/g
 
 /**
  * Reads the policy as the sidecar of a compose project will: from the named files and those of the installation, with secrets
- * from files and commands only. `files` are real paths.
+ * from files and commands only, and makes its placeholders from the same seed. `files` are real paths.
  * @throws SallyportError policy_invalid, policy_not_found with every error in the message, one a line
  */
-export function readSessionPolicy(files: readonly string[], { policyDirs }: { policyDirs: readonly string[] }): SessionPolicy {
+export function readSessionPolicy(
+  files: readonly string[],
+  { policyDirs, placeholderSeed }: { readonly policyDirs: readonly string[]; readonly placeholderSeed: string },
+): SessionPolicy {
   const policy = loadPolicy(files, { policyDirs })
   refuseFilesOutside(policy, files, policyDirs)
   refuseSources(policy)
@@ -42,10 +49,12 @@ export function readSessionPolicy(files: readonly string[], { policyDirs }: { po
   )
   // Of two that read one file the stricter says when it must be there.
   const byPath = new Map(found.toSorted((a, b) => Number(a.atStart) - Number(b.atStart)).map((file) => [file.path, file]))
+  const { values } = createPlaceholders(policy.placeholders, placeholderSeed)
   return {
     warnings: policy.warnings.map(formatDiagnostic),
     secretFiles: found.filter((file) => byPath.get(file.path) === file),
     isLeaseRequired: policy.isLeaseRequired,
+    worthless: { values, files: credentialFiles(policy.credentials, values) },
   }
 }
 

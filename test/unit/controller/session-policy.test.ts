@@ -14,7 +14,7 @@ async function place(text: string) {
   writeFileSync(join(folder.path, 'own', 'mine.yaml'), empty)
   const file = join(folder.path, 'session', 'p.yaml')
   writeFileSync(file, text)
-  const installation = { packageRoot: folder.path, policyDirs: [join(folder.path, 'policies'), join(folder.path, 'own')] }
+  const installation = { policyDirs: [join(folder.path, 'policies'), join(folder.path, 'own')], placeholderSeed: 'seed' }
   return {
     folder: folder.path,
     read: (...others: string[]) => readSessionPolicy([file, ...others], installation),
