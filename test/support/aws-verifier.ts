@@ -65,7 +65,6 @@ export async function openAwsService(
   const upstream = await openUpstream((request, response) => {
     const fault = faultOfSignature(request, account)
     faults.push(fault)
-    upstream.requests.push(request)
     response.writeHead(fault === undefined ? 200 : 403, { 'content-type': 'text/plain' }).end(fault ?? 'ok')
   }, tls)
   return Object.defineProperty(upstream, 'faults', { value: faults }) as Upstream & { readonly faults: (string | undefined)[] }
