@@ -80,13 +80,10 @@ function findFiles(credentials: readonly EffectiveCredential[]): Diagnostic[] {
   })
 }
 
-/** Docker Hub's name in docker's file, which is the name of none of its hosts that take a token. */
-const DOCKER_HUB = /^(?:https?:\/\/)?(?:index\.)?docker\.io(?:\/|$)/
-
-/** A file that leads its program to a host where the placeholder is not swapped. */
+/** A file that leads its program to a host where the placeholder is not swapped. Docker's names the registry, and its login goes to another host. */
 function lintFile(credential: EffectiveCredential, all: readonly EffectiveCredential[]): Diagnostic[] {
   const { file, place } = credential
-  if (file === undefined || place.kind !== 'placeholder' || DOCKER_HUB.test(file.server)) return []
+  if (file === undefined || place.kind !== 'placeholder' || file.kind === 'docker') return []
   const host = parseHostname(/^(?:https?:\/\/)?([^/:]+)/.exec(file.server)?.[1] ?? '')
   const isBound =
     isHostname(host) &&

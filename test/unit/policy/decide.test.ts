@@ -134,8 +134,61 @@ test('a rule hands on what it says, with addresses parsed', () => {
       plaintext: false,
       addresses: [{ text: '10.1.0.0/16', family: 4, first: 0x0a01_0000n, last: 0x0a01_ffffn }],
       plane: 'agent',
+      scrub: 'replace',
+      ownCredentials: undefined,
     },
   })
+})
+
+test('a rule hands on what becomes of echoed secrets and of what the agent sends itself, also where it asks', () => {
+  for (const action of ['allow', 'ask']) {
+    const decision = policyOf({ rules: [{ id: 'r', host: 'r.example.com', action, scrub: 'block', own_credentials: 'deny' }] }).decide(
+      factsOf('GET https://r.example.com/'),
+    )
+    assert.equal(decision.action, action)
+    assert.deepEqual(decision.action === 'deny' ? undefined : [decision.rule.scrub, decision.rule.ownCredentials], ['block', 'deny'])
+  }
+})
+
+for (const { key, order } of [
+  { key: 'scrub', order: ['block', 'replace', 'off'] },
+  { key: 'own_credentials', order: ['deny', 'drop', undefined, 'pass'] },
+]) {
+  test(`of rules that are as specific as each other the stricter ${key} holds, wherever it is written`, () => {
+    const rules = order.map((value, index) => ({ id: `r${index}`, host: 'r.example.com', methods: ['GET', `M${index}`], [key]: value }))
+    for (const [index] of order.entries())
+      for (const chosen of [rules.slice(index), rules.slice(index).toReversed()])
+        assert.equal(verdict(policyOf({ rules: chosen }).decide(factsOf('GET https://r.example.com/'))), `allow r${index}`)
+  })
+}
+
+test('what leaves on port 443 by an upgrade is as strict as what a rule says of that port', () => {
+  const policy = policyOf({
+    rules: [
+      { id: 'wide', host: '*.example.com', upgrade: 'https' },
+      { id: 'exact', host: 'r.example.com', ports: [443], scrub: 'block', own_credentials: 'deny' },
+    ],
+  })
+  const decision = policy.decide(factsOf('GET http://r.example.com/'))
+  assert.deepEqual(decision.action === 'allow' ? [decision.rule.id, decision.rule.scrub, decision.rule.ownCredentials] : decision, [
+    'wide',
+    'block',
+    'deny',
+  ])
+  const other = policy.decide(factsOf('GET http://s.example.com/'))
+  assert.deepEqual(other.action === 'allow' ? [other.rule.scrub, other.rule.ownCredentials] : other, ['replace', undefined])
+})
+
+test('a route is as strict as the rule that asks about its request', () => {
+  const policy = policyOf({
+    rules: [{ id: 'ask', host: 'r.example.com', action: 'ask', scrub: 'block', own_credentials: 'drop' }],
+    routes: [{ name: 'r', upstream: 'https://r.example.com' }],
+  })
+  const [route] = policy.routes
+  assert.ok(route)
+  const decision = policy.decideRoute(route, factsOf('GET https://r.example.com/'))
+  assert.equal(decision.action, 'ask')
+  assert.deepEqual(decision.action === 'ask' && [decision.rule.scrub, decision.rule.ownCredentials], ['block', 'drop'])
 })
 
 test('refusals name the host, the rule and a way out, and no control character of the request', () => {

@@ -136,12 +136,38 @@ const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
     text: rule('host: a.example.com\naction: ask\nupgrade: https\nports: [80]'),
     error: /:4: .*add 443 to ports/,
   },
-  { title: 'scrub', text: rule('host: a.example.com\nscrub: replace'), error: /:6: "scrub" is known but not enforced/ },
   {
-    title: 'own_credentials',
-    text: rule('host: a.example.com\nown_credentials: drop'),
-    error: /:6: "own_credentials" is known but not enforced/,
+    title: 'scrub: off without quotes',
+    text: rule('host: a.example.com\nscrub: off'),
+    error: /:6: off is true or false to some readers: write "off" in quotes/,
   },
+  {
+    title: 'scrub with a word of its own',
+    text: rule('host: a.example.com\nscrub: replac'),
+    error: /:6: network\.rules\[0\]\.scrub must be replace or block or off, not "replac": did you mean "replace"\?/,
+  },
+  {
+    title: 'own_credentials with a word of its own',
+    text: rule('host: a.example.com\nown_credentials: keep'),
+    error: /:6: network\.rules\[0\]\.own_credentials must be drop or deny or pass, not "keep"/,
+  },
+  ...['scrub: block', 'own_credentials: drop'].flatMap((line) => [
+    {
+      title: `${line} on a rule that denies`,
+      text: rule(`host: a.example.com\naction: deny\n${line}`),
+      error: /:4: rule "r": (?:scrub|own_credentials) has no effect on a rule that does not allow \(action: deny\): remove it/,
+    },
+    {
+      title: `${line} on a rule about tcp`,
+      text: rule(`host: a.example.com\nports: [5432]\nprotocol: tcp\n${line}`),
+      error: /:4: rule "r": (?:scrub|own_credentials) is about HTTP, and nothing looks into a tcp connection/,
+    },
+    {
+      title: `${line} with passthrough`,
+      text: rule(`host: a.example.com\ntls: passthrough\n${line}`),
+      error: /:4: rule "r": (?:scrub|own_credentials) cannot be enforced inside a passthrough tunnel: use tls: intercept/,
+    },
+  ]),
   {
     title: 'a mode that is none',
     text: 'version: 1\nnetwork: {mode: opn, rules: []}\n',

@@ -110,7 +110,16 @@ test('a credential and a secret that only a route uses are used, and a route nee
       port: 443,
       basePath: '/v1',
       credential: 'key',
-      rule: { id: 'route:api', tls: 'intercept', upgrade: false, plaintext: false, addresses: [], plane: 'agent' },
+      rule: {
+        id: 'route:api',
+        tls: 'intercept',
+        upgrade: false,
+        plaintext: false,
+        addresses: [],
+        plane: 'agent',
+        scrub: 'replace',
+        ownCredentials: undefined,
+      },
     },
   ])
   assert.equal(policy.knowsName(factsOf('GET https://api.example.com/').host), false)
