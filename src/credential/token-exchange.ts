@@ -198,9 +198,8 @@ function parseObject(body: Buffer): Map<string, unknown> | undefined {
 
 /** RFC 6750 §2.1 and RFC 6749 appendix A.17 have less: visible ASCII is what no header is broken by. A shorter one could not be told from text. */
 function tokenIn(value: unknown, name: string): Secret | undefined {
-  return typeof value === 'string' && /^[\x21-\x7e]{6,}$/.test(value) && value.length <= LIMITS.tokenBytesMax
-    ? new Secret(name, value)
-    : undefined
+  if (typeof value !== 'string' || !/^[\x21-\x7e]+$/.test(value)) return undefined
+  return value.length >= LIMITS.secretCharsMin && value.length <= LIMITS.tokenBytesMax ? new Secret(name, value) : undefined
 }
 
 /** Seconds, as a number or, from some servers, as its digits. */
