@@ -11,6 +11,8 @@ export type Listeners = {
   open(server: Server, endpoint: Endpoint): Promise<string>
   /** Ports that are listened on. */
   readonly ports: ReadonlySet<number>
+  /** Counts the port of a listener that is open already among `ports`, as the resolver's is. */
+  claim(port: number): void
   /** Connections that are open now. */
   readonly connections: number
   /** Stops listening. Resolves when the last connection is gone. */
@@ -28,6 +30,7 @@ export function createListeners(allowsClient: ((address: string) => boolean) | u
   let closed: Promise<unknown> | undefined
   return {
     ports,
+    claim: (port) => void ports.add(port),
     get connections() {
       return open.size
     },

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isHostname, parseHostname } from '../../src/kernel/hostname.ts'
 import type { Facts, Policy } from '../../src/policy/policy.ts'
+import { HOSTILE_NAMES } from '../support/hostile-names.ts'
 import { factsOf, hostname, policyOf, problemsOf, verdict } from '../support/policy.ts'
 
 const policy = policyOf({
@@ -11,39 +12,7 @@ const policy = policyOf({
   ],
 })
 
-/** Texts that some reader takes for an allowed host and some other for one of the attacker. */
-for (const { text, why } of [
-  { text: 'evil.test\0.example.com', why: 'NUL ends it for a resolver, not for a suffix test' },
-  { text: 'evil.test .example.com', why: 'space' },
-  { text: 'evil.test\t.example.com', why: 'tab' },
-  { text: 'evil.test\r\n.example.com', why: 'CR LF' },
-  { text: 'evil.test\u007f.example.com', why: 'DEL' },
-  { text: 'evil.test%00.example.com', why: 'encoded NUL' },
-  { text: 'evil.test%2eexample.com', why: 'encoded dot' },
-  { text: 'api.example.com@evil.test', why: 'userinfo' },
-  { text: 'evil.test\\.example.com', why: 'backslash' },
-  { text: 'evil.test#.example.com', why: 'fragment' },
-  { text: 'evil.test/.example.com', why: 'slash' },
-  { text: 'evil.test?.example.com', why: 'query' },
-  { text: 'fe80::1%.example.com', why: 'a zone id with an allowed suffix' },
-  { text: '[api.example.com]', why: 'brackets round a name (CVE-2022-29188)' },
-  { text: '[::1].example.com', why: 'brackets before a suffix' },
-  { text: 'api.example.com.', why: 'trailing dot (CVE-2022-24825)' },
-  { text: 'api.example.com..', why: 'two trailing dots' },
-  { text: 'api..example.com', why: 'an empty label' },
-  { text: '.example.com', why: 'a leading dot' },
-  { text: '.', why: 'the root' },
-  { text: '', why: 'nothing' },
-  { text: 'api。example.com', why: 'an ideographic full stop' },
-  { text: 'ａpi.example.com', why: 'a full-width letter' },
-  { text: 'аpi.example.com', why: 'a Cyrillic letter' },
-  { text: 'api.example.com\u200b', why: 'a zero-width space' },
-  { text: 'ex\u00adample.com', why: 'a soft hyphen' },
-  { text: '-a.example.com', why: 'a label that begins with a hyphen' },
-  { text: `${'a'.repeat(64)}.example.com`, why: 'a label of 64 characters' },
-  { text: `${'a.'.repeat(125)}example.com`, why: 'more than 253 characters' },
-  { text: '*.example.com', why: 'the wildcard itself' },
-]) {
+for (const { text, why } of HOSTILE_NAMES) {
   test(`I2 host ${JSON.stringify(text).slice(0, 60)} is refused: ${why}`, () => assert.equal(isHostname(parseHostname(text)), false))
 }
 

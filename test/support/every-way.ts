@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls'
+import ipaddr from 'ipaddr.js'
 import { ALL_WAYS, openTestGate, type TestGate, type TestGateOptions } from './gate.ts'
 import { openTunnel } from './raw-client.ts'
 import { CANARY } from './setting.ts'
@@ -142,6 +143,12 @@ async function dialBy(gate: TestGate, way: Carrying, host: string, port: number)
 /** A name as SOCKS5 has it: address type, length, bytes. */
 export function socksName(host: string): Buffer {
   return Buffer.concat([Buffer.of(3, host.length), Buffer.from(host, 'latin1')])
+}
+
+/** An address as SOCKS5 has it: address type, four or sixteen bytes. */
+export function socksAddress(address: string): Buffer {
+  const bytes = ipaddr.parse(address).toByteArray()
+  return Buffer.of(bytes.length === 4 ? 1 : 4, ...bytes)
 }
 
 /** Connects by SOCKS5. @throws NotCarried with the reply */

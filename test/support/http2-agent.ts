@@ -108,6 +108,7 @@ export type Answered = {
   /** Names and values in turn, without pseudo-header fields. */
   readonly headers: readonly string[]
   readonly body: string
+  readonly bytes: Buffer
   readonly trailers: readonly string[]
   /** Interim answers, each its status and fields. */
   readonly interim: readonly Readonly<Record<string, unknown>>[]
@@ -120,7 +121,7 @@ export type Answered = {
 /** Reads the answer of a stream to its end. A stream that breaks off gives what had come. */
 export async function answerOf(stream: ClientHttp2Stream): Promise<Answered> {
   const interim: Record<string, unknown>[] = []
-  const body: Buffer[] = []
+  const chunks: Buffer[] = []
   let trailers: readonly string[] = []
   let fields: readonly string[] = []
   let status = 0
@@ -133,9 +134,10 @@ export async function answerOf(stream: ClientHttp2Stream): Promise<Answered> {
     isHeadAll = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0
   })
   stream.on('trailers', (_fields, _flags, raw) => (trailers = raw))
-  stream.on('data', (chunk: Buffer) => body.push(chunk))
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk))
   if (!stream.closed || !stream.destroyed) await once(stream, 'close').catch(() => {})
-  return { status, headers: fields, body: Buffer.concat(body).toString(), trailers, interim, rstCode: stream.rstCode ?? 0, isHeadAll }
+  const bytes = Buffer.concat(chunks)
+  return { status, headers: fields, body: bytes.toString(), bytes, trailers, interim, rstCode: stream.rstCode ?? 0, isHeadAll }
 }
 
 /** One request on a session, with a body or without. */

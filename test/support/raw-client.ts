@@ -7,6 +7,11 @@ export async function exchangeRaw(port: number, bytes: string | Buffer): Promise
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
   await once(socket, 'connect')
+  return exchangeOn(socket, bytes)
+}
+
+/** The same on a connection that is there. */
+export async function exchangeOn(socket: Socket, bytes: string | Buffer): Promise<string> {
   socket.write(bytes)
   return readToEnd(socket)
 }
