@@ -1,4 +1,4 @@
-import { headerKey } from './places.ts'
+import { foldName, isCredentialField } from '../wire/credential-fields.ts'
 
 /** What a credential can be: each is a key of `inject`, and one of them stands there. */
 export const KINDS = ['header', 'basic', 'query', 'body', 'placeholder', 'aws'] as const
@@ -37,9 +37,9 @@ export function injectProblem(inject: Written): string | undefined {
 
 /** The same field twice would go out with two values, of which servers take either. */
 function alsoProblem({ header, also = [] }: Written): string | undefined {
-  const seen = new Set([headerKey(header ?? 'Authorization')])
+  const seen = new Set([foldName(header ?? 'Authorization')])
   for (const field of also) {
-    const key = headerKey(field.header)
+    const key = foldName(field.header)
     if (seen.has(key)) return `also writes header "${field.header}" a second time: remove it`
     seen.add(key)
   }
@@ -47,9 +47,9 @@ function alsoProblem({ header, also = [] }: Written): string | undefined {
 }
 
 function placesProblem(places: readonly string[]): string | undefined {
-  const named = places.find((place) => place.startsWith('header:'))
+  const named = places.find((place) => place.startsWith('header:') && isCredentialField(place.slice('header:'.length)))
   return named !== undefined && places.includes('header')
-    ? `in has both "header" and "${named}": "header" is any field that services take credentials in; to narrow it leave "header" out`
+    ? `in has both "header" and "${named}": "header" is every field that services take credentials in, this one too; to narrow it leave "header" out`
     : undefined
 }
 

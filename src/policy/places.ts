@@ -27,11 +27,6 @@ export function headerProblem(value: string): string | undefined {
     : undefined
 }
 
-/** The same for spellings that lenient servers take for one field. */
-export function headerKey(header: string): string {
-  return header.toLowerCase().replaceAll('_', '-')
-}
-
 /** Why this is not the name of a query parameter, or `undefined`. */
 export function queryProblem(value: string): string | undefined {
   if (PARAMETER.test(value)) return undefined

@@ -31,7 +31,7 @@ export type {
   SecretSource,
   TunnelDecision,
 } from './model.ts'
-export { classifyAddress } from './addresses.ts'
+export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
 export { explainRequest, type Explanation } from './explain.ts'

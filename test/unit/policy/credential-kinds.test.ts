@@ -58,6 +58,13 @@ const KINDS: readonly { title: string; inject: object; rest?: object; binding: P
     },
   },
   {
+    title: 'a placeholder in the usual fields and one that is none of them',
+    inject: { placeholder: 'P', in: ['header', 'header:X-Acme'] },
+    binding: {
+      place: { kind: 'placeholder', name: 'P', shape: '<alnum:40>', places: [{ kind: 'header' }, { kind: 'header', header: 'X-Acme' }] },
+    },
+  },
+  {
     title: 'AWS keys, temporary ones as well',
     inject: { aws: { region: 'eu-west-1', service: 's3', access_key_id: 'ID', session_token: 'SESSION' } },
     binding: { place: { kind: 'aws', region: 'eu-west-1', service: 's3', accessKeyId: 'ID', sessionToken: 'SESSION' } },
@@ -207,7 +214,7 @@ const BAD: readonly { inject: object; rest?: object; error: RegExp }[] = [
   { inject: { placeholder: 'P', in: ['body:Cookie'] }, error: /use header: Cookie/ },
   { inject: { placeholder: 'P', in: ['path:/x'] }, error: /"path" stands alone/ },
   { inject: { placeholder: 'P', in: ['header:Host'] }, error: /header "Host" belongs to the connection/ },
-  { inject: { placeholder: 'P', in: ['header', 'header:X'] }, error: /in has both "header" and "header:X"/ },
+  { inject: { placeholder: 'P', in: ['header', 'header:X-Api-Key'] }, error: /in has both "header" and "header:X-Api-Key"/ },
   { inject: { placeholder: 'P', file: {} }, error: /file names no program: one of npmrc, netrc, pypirc, docker is expected/ },
   {
     inject: { placeholder: 'P', file: { npmrc: { server: 'a' }, netrc: { server: 'a', login: 'b' } } },

@@ -285,3 +285,114 @@ test('policy show prints mode, harness, lease, routes and tcp rules, each with i
   ])
     assert.match(out, expected)
 })
+
+const bound: Parts = {
+  rules: [
+    { id: 'api', host: 'api.example.com', methods: ['GET'], scrub: 'block', own_credentials: 'deny' },
+    { id: 'git', host: 'git.example.com', methods: ['GET'] },
+    { id: 'off', host: 'off.example.com', methods: ['GET'], scrub: 'off', own_credentials: 'pass' },
+    { id: 'none', host: 'none.example.com', own_credentials: 'drop' },
+    { id: 's3', host: 's3.example.com', methods: ['GET'] },
+  ],
+  routes: [
+    { name: 'bare', upstream: 'https://api.example.com' },
+    { name: 'git', upstream: 'https://git.example.com', credential: 'git' },
+  ],
+  credentials: [
+    {
+      id: 'api',
+      secret: 'T',
+      inject: { domains: ['api.example.com'], header: 'Authorization', prefix: 'Bearer ', also: [{ header: 'X-App', secret: 'U' }] },
+      oauth2: { grant: 'refresh_token', token_url: 'https://auth.example.com/t?k=private', client_id: 'me', client_secret: 'V' },
+      budget: { requests_per_minute: 600, bytes_up: '100MB' },
+    },
+    { id: 'git', secret: 'T', inject: { domains: ['git.example.com'], placeholder: 'GH_TOKEN', in: ['header', 'body:/t~1'] } },
+    { id: 'off', secret: 'U', inject: { domains: ['off.example.com'], query: 'key' } },
+    { id: 's3', secret: 'U', inject: { domains: ['s3.example.com'], aws: { region: 'eu-west-1', service: 's3', access_key_id: 'T' } } },
+  ],
+  secrets: ['T', 'U', 'V'].map((name) => ({ name, source: 'env:X' })),
+}
+
+test('an explanation says kind, place, budget and further fields of what is written, and what its answers are searched for', () => {
+  const { credential, placeholders, answers, notes } = explainRequest(policyOf(bound), 'https://api.example.com/', 'GET')
+  assert.deepEqual(
+    { ...credential, at: '' },
+    {
+      id: 'api',
+      secret: 'T',
+      place: 'header Authorization: Bearer …',
+      also: ['header X-App of secret U'],
+      oauth2: 'oauth2 refresh_token at https://auth.example.com/t',
+      budget: '600 requests a minute, 100000000 bytes up',
+      at: '',
+    },
+  )
+  assert.equal(placeholders, undefined)
+  assert.deepEqual(answers, { scrub: 'block', secrets: ['T', 'V', 'U'] })
+  assert.deepEqual(notes, ['a request with a credential of its own is refused'])
+})
+
+for (const { url, place, scrub, secrets } of [
+  { url: 'https://off.example.com/', place: 'query key', scrub: 'off', secrets: ['U'] },
+  { url: 'https://s3.example.com/', place: 'aws eu-west-1/s3', scrub: 'replace', secrets: ['U', 'T'] },
+]) {
+  test(`an explanation of ${url} says "${place}"`, () => {
+    const { credential, answers } = explainRequest(policyOf(bound), url, 'GET')
+    assert.equal(credential?.place, place)
+    assert.deepEqual(answers, { scrub, secrets })
+  })
+}
+
+test('an explanation lists placeholders apart, says where they may stand, and nothing where none is bound', () => {
+  const policy = policyOf(bound)
+  const swapped = explainRequest(policy, 'https://git.example.com/', 'GET')
+  assert.equal(swapped.credential, undefined)
+  assert.deepEqual(
+    swapped.placeholders?.map(({ id, place }) => [id, place]),
+    [['git', 'placeholder GH_TOKEN in header, body:/t~1']],
+  )
+  const plain = explainRequest(policy, 'http://git.example.com/', 'GET')
+  assert.equal(plain.placeholders, undefined)
+  assert.match(plain.notes.join('\n'), /placeholder GH_TOKEN is not swapped over plain http: add upgrade: https to rule "git"/)
+  const none = explainRequest(policy, 'https://none.example.com/', 'GET')
+  assert.deepEqual([none.credential, none.placeholders, none.answers], [undefined, undefined, undefined])
+  assert.deepEqual(none.notes, ['no credential is bound to it', 'credentials that the agent sends itself are dropped'])
+})
+
+test('a route is explained with the credential that it names alone: without one none is written', () => {
+  const policy = policyOf(bound)
+  const bare = explainRequest(policy, 'http://sallyport:7070/route/bare/', 'GET')
+  assert.equal(bare.credential, undefined)
+  assert.match(bare.notes.join('\n'), /route "bare" names no credential, so none is written/)
+  assert.deepEqual(bare.answers, { scrub: 'replace', secrets: ['T', 'V', 'U'] })
+  assert.deepEqual(
+    explainRequest(policy, 'http://sallyport:7070/route/git/', 'GET').placeholders?.map(({ id }) => id),
+    ['git'],
+  )
+})
+
+test('policy explain and show print kind, place, budget and scrubbing, and no query of a token URL', async () => {
+  using files = writeFiles({ 'p.yaml': policyText(bound) })
+  const explain = async (url: string): Promise<string> => (await run(['explain', url, '--policy', files.at('p.yaml')])).out
+  const api = await explain('https://api.example.com/')
+  for (const line of [
+    /^ {2}credential {2}api: header Authorization: Bearer …, secret T \(.*p\.yaml:\d+\)$/m,
+    /^ {14}also header X-App of secret U$/m,
+    /^ {14}oauth2 refresh_token at https:\/\/auth\.example\.com\/t$/m,
+    /^ {14}budget 600 requests a minute, 100000000 bytes up$/m,
+    /^ {2}answers {5}refused where T, V, U would be in them \(scrub: block\)$/m,
+  ])
+    assert.match(api, line)
+  assert.match(await explain('https://git.example.com/'), /^ {2}placeholder git: placeholder GH_TOKEN in header, body:\/t~1, secret T/m)
+  assert.match(await explain('https://git.example.com/'), /^ {2}answers {5}T written over in them \(scrub: replace\)$/m)
+  assert.match(await explain('https://off.example.com/'), /^ {2}answers {5}not searched for U \(scrub: off\)$/m)
+  const { out } = await run(['show', files.at('p.yaml')])
+  for (const line of [
+    /^ {2}allow {2}api .* {2}scrub block {2}own credentials deny {2}\(/m,
+    /^ {2}api {2}api\.example\.com {2}header Authorization: Bearer … {2}secret T {2}also header X-App of secret U {2}oauth2 .*\/t {2}secret V {2}budget 600 requests a minute, /m,
+    /^ {2}s3 {2}s3\.example\.com {2}aws eu-west-1\/s3 {2}secret U {2}secret T {2}\(/m,
+    /^ {2}git {2}git\.example\.com {2}placeholder GH_TOKEN in header, body:\/t~1 {2}secret T {2}\(/m,
+  ])
+    assert.match(out, line)
+  assert.doesNotMatch(`${api}${out}`, /private/)
+})
