@@ -27,8 +27,11 @@ export type AuditEvent =
       readonly decision: 'allow' | 'deny'
       readonly code?: string | undefined
       readonly rule?: string | undefined
+      /** What goes with the request, names joined by ",". */
       readonly credential?: string | undefined
       readonly secret?: string | undefined
+      /** What became of credentials that the agent sent itself. */
+      readonly own_credentials?: 'dropped' | 'passed' | undefined
       readonly note?: string | undefined
     }
   | {
@@ -39,7 +42,14 @@ export type AuditEvent =
       readonly address?: string | undefined
       readonly bytes_up: number
       readonly bytes_down: number
+      /** Secrets that the answer had in it. */
+      readonly scrubbed?: number | undefined
       readonly duration_ms: number
+    }
+  | {
+      readonly event: 'token_requested'
+      /** Where a secret is exchanged for an access token. */
+      readonly host: string
     }
   | {
       readonly event: 'reloaded'

@@ -1,9 +1,11 @@
 import type { Audit } from '../audit/audit.ts'
-import { openSecrets } from '../credential/credential.ts'
+import { createPlaceholders, credentialFiles, openSecrets } from '../credential/credential.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
+import { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
 import type { Policy } from '../policy/policy.ts'
+import { createRedactor } from '../redactor/redactor.ts'
 import type { Enforced, Enforcement } from './egress/enforced.ts'
 import type { Live } from './egress/live.ts'
 
@@ -13,6 +15,8 @@ export type EnforcementParts = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** False when this gate was given no lease: then a policy that requires one is refused. */
   readonly hasLease: boolean
+  /** What placeholders are made from: the same seed gives the same ones, which the agent may hold already. */
+  readonly placeholderSeed: string
   readonly system: System
 }
 
@@ -77,14 +81,32 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
   }
 }
 
-function read({ loadPolicy, env, hasLease, system }: EnforcementParts, generation: number): Enforced {
+function read({ loadPolicy, env, hasLease, placeholderSeed, system }: EnforcementParts, generation: number): Enforced {
   const policy = loadPolicy()
   if (policy.isLeaseRequired && !hasLease) {
     throw new SallyportError('config_invalid', 'the policy requires a lease (network.lease), and none is given', {
       hint: 'set SALLYPORT_LEASE for this gate and for the agent',
     })
   }
-  return { policy, secrets: openSecrets(policy.secrets, env, system), generation }
+  return enforce(policy, { env, placeholderSeed, system }, generation)
+}
+
+/** A policy with all that it needs to be in force. @throws secret_missing, secret_invalid */
+export function enforce(
+  policy: Policy,
+  { env, placeholderSeed, system }: Pick<EnforcementParts, 'env' | 'placeholderSeed' | 'system'>,
+  generation: number,
+): Enforced {
+  const placeholders = createPlaceholders(policy.placeholders, placeholderSeed)
+  const worthless = Object.entries(placeholders.values).map(([name, value]) => new Secret(name, value))
+  return {
+    policy,
+    secrets: openSecrets(policy.secrets, env, system),
+    placeholders,
+    files: credentialFiles(policy.credentials, placeholders.values),
+    guard: placeholders.isEmpty ? undefined : createRedactor(worthless),
+    generation,
+  }
 }
 
 /** A policy takes force also when the audit cannot say so: what it forbids must end. */

@@ -9,6 +9,8 @@ import { system as realSystem, type System } from '../kernel/system.ts'
 import { createAuthority, openAuthority, publishAuthority } from '../pki/pki.ts'
 import type { Policy } from '../policy/policy.ts'
 import { createAsking, type AskOperator } from './egress/asking.ts'
+import { createCredentialUse } from './credential-use.ts'
+import type { Enforcement } from './egress/enforced.ts'
 import { createExchanges } from './egress/exchange.ts'
 import { createHandle } from './egress/handle.ts'
 import { createLease, type CheckLease } from './egress/lease.ts'
@@ -60,6 +62,8 @@ export type SidecarConfig = {
   readonly checkLease?: CheckLease
   /** Brings questions to the operator. Without it rules that ask refuse. */
   readonly ask?: AskOperator
+  /** What placeholders are made from: the same seed gives the same ones, which the agent may hold already. */
+  readonly placeholderSeed: string
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -76,6 +80,8 @@ export type Sidecar = AsyncDisposable &
   Ways & {
     readonly caFile: string
     readonly auditFile: string
+    /** Worthless values for the agent's environment, by the name of their variable, as of the policy in force. */
+    readonly placeholders: Readonly<Record<string, string>>
     /** Reads policy and secrets anew; a fault in them leaves the old ones in force. True when they were replaced. */
     reload(): Promise<boolean>
     /** Stops accepting, lets running exchanges end within `LIMITS.drainMs`. */
@@ -120,7 +126,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const live = createLive(enforcement)
   const lease = createLease(config.checkLease)
   const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
-  const handle = createHandle(shared)
+  const handle = createHandle({ ...shared, ...createCredentialUse({ enforcement, addresses, upstreams, audit, system }) })
   const contexts = createContexts(authority, system)
   const front = createFront({ ...shared, handle, contexts, isResolver: config.dns.length > 0 })
 
@@ -142,6 +148,9 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     ...ways,
     caFile: join(config.caDir, 'ca.crt'),
     auditFile: config.audit,
+    get placeholders() {
+      return enforcement().placeholders.values
+    },
     reload: () => reload(false),
     async drain() {
       const closed = listeners.close()
@@ -175,7 +184,7 @@ async function openWays(
   parts: AsyncDisposableStack,
   listeners: Listeners,
   front: Front,
-  own: { certificatePem: string; enforcement: () => { policy: Policy }; log: Log; system: System },
+  own: { certificatePem: string; enforcement: Enforcement; log: Log; system: System },
 ): Promise<Ways> {
   const http = await inOrder(config.http, (endpoint) => listeners.open(front.createProxy(), endpoint))
   const socks = await inOrder(config.socks, (endpoint) => listeners.open(front.createSocks(), endpoint))
@@ -183,14 +192,26 @@ async function openWays(
   let dns: readonly string[] = []
   if (config.dns.length > 0) {
     const { allowsClient } = config
-    const knowsName = (host: Parameters<Policy['knowsName']>[0]): boolean => own.enforcement().policy.knowsName(host)
+    const knowsName = (host: Parameters<Policy['knowsName']>[0]): boolean => {
+      const { policy, placeholders } = own.enforcement()
+      return policy.knowsName(host) && placeholders.inHostname(host) === undefined
+    }
     const resolver = parts.use(await openResolver(config.dns, { ...own, knowsName, ...(allowsClient && { allowsClient }) }))
     dns = resolver.addresses
+    for (const address of dns) listeners.claim(Number(address.slice(address.lastIndexOf(':') + 1)))
   }
   const gateway = await inOrder(config.gateway, async (endpoint) => {
     // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
     const { createGateway } = await import('./gateway/gateway.ts')
-    const server = await createGateway(own.certificatePem, front)
+    const server = await createGateway(
+      {
+        caPem: own.certificatePem,
+        files: () => own.enforcement().files,
+        placeholders: () => own.enforcement().placeholders.values,
+        checkLease: config.checkLease,
+      },
+      front,
+    )
     return listeners.open(server, endpoint)
   })
   return { http, socks, transparent, dns, gateway }

@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { pino } from 'pino'
 import { openAudit } from '../../src/audit/audit.ts'
-import { openSecrets } from '../../src/credential/credential.ts'
 import { system } from '../../src/kernel/system.ts'
 import { createAuthority } from '../../src/pki/pki.ts'
+import { createCredentialUse } from '../../src/sidecar/credential-use.ts'
+import { enforce } from '../../src/sidecar/enforcement.ts'
 import { createAddresses } from '../../src/sidecar/upstream/addresses.ts'
 import { createContexts } from '../../src/sidecar/inbound/contexts.ts'
 import { createHandle } from '../../src/sidecar/egress/handle.ts'
@@ -59,9 +60,8 @@ export async function openTestEgress(options: {
   const addresses = createAddresses(resolve, () => new Set(), system)
   const real = parts.use(createUpstreams(createSecureContext({ ca: options.upstreamCa })))
   const upstreams: Upstreams = options.dial ? { ...real, dial: options.dial } : real
-  const secrets = openSecrets(policy.secrets, options.env ?? {}, system)
   const authority = createAuthority('test', system)
-  const enforced = { policy, secrets, generation: 0 }
+  const enforced = enforce(policy, { env: options.env ?? {}, placeholderSeed: 'test-seed', system }, 0)
   const exchanges = createExchanges({ audit, log, system })
   const asking = parts.use(createAsking(undefined, log, system))
   const shared = {
@@ -76,7 +76,7 @@ export async function openTestEgress(options: {
   }
   const front = createFront({
     ...shared,
-    handle: createHandle(shared),
+    handle: createHandle({ ...shared, ...createCredentialUse({ ...shared, audit, system }) }),
     contexts: createContexts(authority, system),
     isResolver: false,
   })

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import type { Audit, Lane } from '../../audit/audit.ts'
+import type { Audit, AuditEvent, Lane } from '../../audit/audit.ts'
 import { codeOf, type Refusal } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { AllowedRule, CredentialBinding, Facts } from '../../policy/policy.ts'
+import type { AllowedRule, Facts } from '../../policy/policy.ts'
+import { usedBy, type CredentialPlan } from './credentials.ts'
 import { statusOf } from './refuse.ts'
 
 /** What is known of a request by the time it is recorded; `path` may have its query. */
@@ -17,6 +18,7 @@ export type Result = {
   readonly address?: string | undefined
   readonly bytesUp: number
   readonly bytesDown: number
+  readonly scrubbed?: number | undefined
 }
 
 /** One request or tunnel and its two audit events. */
@@ -24,7 +26,7 @@ export type Exchange = {
   readonly requestId: string
   readonly lane: Lane
   /** I3: nothing is forwarded before it has resolved, which it does when its line is on disk. @throws audit_unavailable */
-  allow(where: Where, rule: AllowedRule, credential: CredentialBinding | undefined, note: string | undefined): Promise<void>
+  allow(where: Where, rule: AllowedRule, how: CredentialPlan | 'passthrough' | 'tcp'): Promise<void>
   /** The same for the answer. @throws audit_unavailable */
   deny(where: Where, refusal: Refusal): Promise<void>
   /** Never rejects: what happened is owed to the audit, which keeps it until it can be written. */
@@ -75,8 +77,9 @@ function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchan
   return {
     requestId,
     lane,
-    allow(where, { id, plane }, credential, note) {
-      allowed = { rule: id, plane, ...(note === undefined && credential && { credential: credential.id }) }
+    allow(where, { id, plane }, how) {
+      const { credential, ...named } = typeof how === 'string' ? { note: how } : describePlan(how)
+      allowed = { rule: id, plane, ...(credential !== undefined && { credential }) }
       return audit.append({
         event: 'decided',
         request: requestId,
@@ -85,8 +88,8 @@ function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchan
         ...described(where),
         decision: 'allow',
         rule: id,
-        ...(credential && { credential: credential.id, secret: credential.secret }),
-        ...(note !== undefined && { note }),
+        ...(credential !== undefined && { credential }),
+        ...named,
       })
     },
     // No later than `allow`: what was pipelined behind a refused request must find its connection refused. I10
@@ -103,7 +106,7 @@ function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchan
         ...(rule !== undefined && { rule }),
       })
     },
-    async finish(where, { status, refusal, address, bytesUp, bytesDown }) {
+    async finish(where, { status, refusal, address, bytesUp, bytesDown, scrubbed }) {
       const shownStatus = status ?? (refusal && statusOf(refusal.code))
       const durationMs = Math.round(system.elapsed() - started)
       const line = {
@@ -129,11 +132,25 @@ function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchan
         ...(address !== undefined && { address }),
         bytes_up: bytesUp,
         bytes_down: bytesDown,
+        ...(scrubbed !== undefined && { scrubbed }),
         duration_ms: durationMs,
       })
       // An agent that has its answer must not lose the end of it to a full disk.
       await finished.catch((error: unknown) => log.error({ requestId, code: codeOf(error) }, 'the end of a request waits for the audit'))
     },
+  }
+}
+
+/** Names of what goes with a request, several joined by ",", and what became of the agent's own. */
+function describePlan(
+  plan: CredentialPlan,
+): Pick<Extract<AuditEvent, { event: 'decided' }>, 'credential' | 'secret' | 'own_credentials' | 'note'> {
+  const used = usedBy(plan)
+  const names = (key: 'id' | 'secret'): string => [...new Set(used.map((binding) => binding[key]))].join(',')
+  return {
+    ...(used.length > 0 && { credential: names('id'), secret: names('secret') }),
+    ...(plan.own !== undefined && { own_credentials: plan.own }),
+    ...(plan.withheld !== undefined && { note: plan.withheld }),
   }
 }
 

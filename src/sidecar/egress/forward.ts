@@ -14,6 +14,8 @@ export type Outcome = {
   readonly status: number | undefined
   readonly bytesUp: number
   readonly bytesDown: number
+  /** Secrets that were found in the answer. */
+  readonly scrubbed?: number
   readonly error?: unknown
 }
 
@@ -28,25 +30,45 @@ export type ForwardedHead = {
   readonly sensitive: readonly string[]
 }
 
+/** What goes to the upstream in the agent's name. */
+export type Outgoing = {
+  readonly head: ForwardedHead
+  /** The whole body, where it is known; else the agent's is streamed. */
+  readonly body?: Buffer | undefined
+}
+
+/** What looks on while an exchange runs, and may end it by the signal. */
+export type Watch = {
+  readonly signal: AbortSignal
+  /** Sees each piece of a streamed body before it goes on; false keeps it back. */
+  readonly passes?: ((chunk: Buffer) => boolean) | undefined
+  /** Hears of bytes of bodies, before those that come down go on. */
+  readonly count?: ((way: 'up' | 'down', bytes: number) => void) | undefined
+}
+
 /**
  * Sends a request on and its answer back, both streamed: each side is read only as fast as the other takes it, and no body
  * is ever held whole. When it gives an error and `agent.isAnswered` is false, nothing was answered yet. An aborted signal
  * ends it with the signal's reason.
  */
-export function forward(pool: Upstream, head: ForwardedHead, agent: Agent, signal: AbortSignal): Promise<Outcome> {
+export function forward(pool: Upstream, { head, body: held }: Outgoing, agent: Agent, watch: Watch): Promise<Outcome> {
   return new Promise((resolve) => {
-    const body = agent.body ? new Upload(agent.body) : null
-    // The body is answered here, not by the upstream (RFC 9110 §10.1.1): by now it is decided that it may come.
-    if (body && agent.isModern && expectsContinue(agent.head.rawHeaders)) agent.sendInterim(100, [])
+    const streamed = held === undefined && agent.body ? new Upload(agent.body, watch.passes) : null
+    if (streamed) sendContinue(agent)
     const options = {
       ...head,
-      body,
+      body: held === undefined || (held.length === 0 && !agent.body) ? streamed : Readable.from(held),
       // I5: what the agent puts behind its body in the place of a credential is not for whoever merges it into the head.
       trailers: (): RawHeaders => head.sensitive.reduce(withoutCredentials, forwardedTrailers(agent.trailers())),
       ...(agent.upgrade && { upgrade: 'websocket' }),
     }
-    pool.dispatch(options, new Relay(agent, signal, resolve))
+    pool.dispatch(options, new Relay(agent, watch, resolve))
   })
+}
+
+/** The body is answered here, not by the upstream (RFC 9110 §10.1.1): by now it is decided that it may come. */
+export function sendContinue(agent: Agent): void {
+  if (agent.isModern && expectsContinue(agent.head.rawHeaders)) agent.sendInterim(100, [])
 }
 
 function expectsContinue(headers: RawHeaders): boolean {
@@ -59,13 +81,15 @@ function expectsContinue(headers: RawHeaders): boolean {
  */
 class Upload extends Readable {
   readonly #body: Readable
+  readonly #passes: (chunk: Buffer) => boolean
   readonly #onData = (chunk: Buffer): void => {
-    if (!this.push(chunk)) this.#body.pause()
+    if (this.#passes(chunk) && !this.push(chunk)) this.#body.pause()
   }
 
-  constructor(body: Readable) {
+  constructor(body: Readable, passes: Watch['passes']) {
     super()
     this.#body = body
+    this.#passes = passes ?? (() => true)
     body.on('data', this.#onData)
     // An empty one may have told of its end while the request was decided: an HTTP/2 stream waits for nobody to read nothing.
     if (body.readableEnded) this.push(null)
@@ -89,6 +113,7 @@ class Upload extends Readable {
 class Relay implements Dispatcher.DispatchHandler {
   readonly #agent: Agent
   readonly #signal: AbortSignal
+  readonly #count: NonNullable<Watch['count']>
   readonly #done: (outcome: Outcome) => void
   readonly #stopListening: () => void
   #controller: Dispatcher.DispatchController | undefined
@@ -100,9 +125,10 @@ class Relay implements Dispatcher.DispatchHandler {
   #interim = 0
   #isOver = false
 
-  constructor(agent: Agent, signal: AbortSignal, done: (outcome: Outcome) => void) {
+  constructor(agent: Agent, { signal, count }: Watch, done: (outcome: Outcome) => void) {
     this.#agent = agent
     this.#signal = signal
+    this.#count = count ?? (() => {})
     this.#done = done
     this.#stopListening = agent.onGone(() => this.#stop(agentGone()))
     signal.addEventListener('abort', this.#onCut)
@@ -118,6 +144,7 @@ class Relay implements Dispatcher.DispatchHandler {
   onBodySent(chunk: Uint8Array | string): void {
     this.#bytesUp += chunk.length
     this.#uploadIdle?.refresh()
+    this.#count('up', chunk.length)
   }
 
   onRequestSent(): void {
@@ -149,7 +176,8 @@ class Relay implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#bytesDown += chunk.length
     this.#uploadIdle?.refresh()
-    if (this.#agent.write(chunk)) return
+    this.#count('down', chunk.length)
+    if (this.#isOver || this.#agent.write(chunk)) return
     controller.pause()
     this.#readIdle = this.#watch('the agent, reading the answer,', LIMITS.bodyIdleMs)
     this.#agent.onceDrained(() => {
@@ -188,7 +216,7 @@ class Relay implements Dispatcher.DispatchHandler {
       socket.destroy()
     }
     this.#signal.addEventListener('abort', cut)
-    void relay(agent, socket).then(({ bytesUp, bytesDown }) => {
+    void relay(agent, socket, this.#count).then(({ bytesUp, bytesDown }) => {
       this.#signal.removeEventListener('abort', cut)
       this.#bytesUp = bytesUp
       this.#bytesDown = bytesDown

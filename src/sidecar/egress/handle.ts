@@ -1,23 +1,28 @@
 import type { Lane } from '../../audit/audit.ts'
-import { fieldOf, valueFor } from '../../credential/credential.ts'
+import type { Budgets, Meter } from '../../credential/credential.ts'
 import { codeOf, SallyportError, type Refusal } from '../../kernel/errors.ts'
 import { formatAuthority } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
-import type { AllowedRule, CredentialBinding, Decision, Facts, Route } from '../../policy/policy.ts'
+import type { AllowedRule, Decision, Facts, Route } from '../../policy/policy.ts'
 import type { Addresses } from '../upstream/addresses.ts'
+import type { Redactor } from '../../redactor/redactor.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { Agent } from './agent.ts'
 import type { Asking } from './asking.ts'
+import { misplacedInBody, planCredentials, usedBy, type CredentialPlan } from './credentials.ts'
 import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges, Where } from './exchange.ts'
-import { DEFAULT_PORT, isPresigned, readFacts, type RequestHead, type Tunnel } from './facts.ts'
-import { agentGone, forward, upstreamError, type ForwardedHead, type Outcome } from './forward.ts'
-import { forwardedRequestHeaders, withCredential, withoutCredentials } from './headers.ts'
+import { DEFAULT_PORT, readFacts, type RequestHead, type Tunnel } from './facts.ts'
+import { agentGone, forward, upstreamError, type Outcome, type Watch } from './forward.ts'
+import { forwardedRequestHeaders } from './headers.ts'
 import type { Lease } from './lease.ts'
 import type { Live, LiveEntry } from './live.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import { readRoute } from './route.ts'
+import { createScrubbedAgent, scrubbableRequest } from './scrub/scrubbed-agent.ts'
+import type { Scrubbing } from './scrubbing.ts'
+import { composeOutgoing, type SendingParts } from './sending.ts'
 
 export type HandleParts = {
   readonly enforcement: Enforcement
@@ -27,6 +32,9 @@ export type HandleParts = {
   readonly live: Live
   readonly addresses: Addresses
   readonly upstreams: Upstreams
+  readonly budgets: Budgets
+  readonly sending: SendingParts
+  readonly scrubbing: Scrubbing
   readonly log: Log
 }
 
@@ -36,7 +44,7 @@ export type CameBy = Tunnel | 'proxy' | 'gateway'
 /** Answers one request: from the agent's bytes to the upstream's answer, or to the reason why not. Never rejects. */
 export type Handle = (agent: Agent, by: CameBy) => Promise<void>
 
-/** The story of a request: facts → decision → ask → audit → addresses → credential → forward → audit. */
+/** The story of a request: facts → decision → ask → budget → audit → addresses → credential → forward → scrub → audit. */
 export function createHandle(parts: HandleParts): Handle {
   let running = 0
   return (agent, by) =>
@@ -57,9 +65,11 @@ export function createHandle(parts: HandleParts): Handle {
           const refusal = await parts.asking.consult({ requestId, lane, rule: decision.rule.id, facts }, agent)
           if (refusal) return await refuse(exchange, agent, facts, refusal)
         }
+        const meter = openMeter(parts.budgets, decision.plan)
+        if ('code' in meter) return await refuse(exchange, agent, facts, meter)
         // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
-        await exchange.allow(facts, decision.rule, writtenBy(decision), decision.withheld)
-        await pass(parts, enforced, exchange, agent, request, decision)
+        await exchange.allow(facts, decision.rule, decision.plan)
+        await pass({ ...parts, enforced, exchange, agent, request, passing: decision, meter })
       } catch (error) {
         const refusal = refusalOf(error)
         parts.log.error(
@@ -84,17 +94,23 @@ function knownOf(by: CameBy): Where {
   return { scheme, port, ...(host !== undefined && { host }) }
 }
 
-type Request = { readonly facts: Facts; readonly route: Route | undefined; readonly by: CameBy }
+type Request = {
+  readonly facts: Facts
+  /** Fields as they came, but for the lease. */
+  readonly rawHeaders: readonly string[]
+  readonly route: Route | undefined
+  readonly by: CameBy
+}
 
 function readRequest(parts: HandleParts, { policy }: Enforced, head: RequestHead, by: CameBy): Request | Refusal {
   const unproven = parts.lease.refusalOf(policy, by, head)
   if (unproven) return unproven
   if (by === 'gateway') {
     const found = readRoute(head, policy.routes)
-    return 'code' in found ? found : { ...found, by }
+    return 'code' in found ? found : { ...found, rawHeaders: parts.lease.without(head.rawHeaders), by }
   }
   const facts = readFacts(head, by === 'proxy' ? undefined : by)
-  return 'code' in facts ? facts : { facts, route: undefined, by }
+  return 'code' in facts ? facts : { facts, rawHeaders: head.rawHeaders, route: undefined, by }
 }
 
 type Target = { readonly scheme: 'http' | 'https'; readonly port: number }
@@ -104,39 +120,47 @@ type Passing = {
   readonly rule: AllowedRule
   /** How it leaves: by another scheme and port than it came where the rule upgrades it. */
   readonly target: Target
-  /** The credential of this request. The place where it is written is never the agent's. */
-  readonly bound: CredentialBinding | undefined
-  /** Why the bound credential is not written, if so. */
-  readonly withheld: string | undefined
+  /** Its fields as they go on, but for credentials. */
+  readonly headers: readonly string[]
+  readonly plan: CredentialPlan
 }
 
-/** The policy's decision, with which credential, and over what the request leaves. */
-function decide({ policy }: Enforced, { facts, route }: Pick<Request, 'facts' | 'route'>): Passing | Denied {
+/** The policy's decision, with which credentials, and over what the request leaves. */
+function decide({ policy, placeholders }: Enforced, { facts, rawHeaders, route }: Request): Passing | Denied {
   const decision = route ? policy.decideRoute(route, facts) : policy.decide(facts)
   if (decision.action === 'deny') return decision
   const { action, rule } = decision
   const isUpgraded = facts.scheme === 'http' && rule.upgrade
   const target: Target = isUpgraded ? { scheme: 'https', port: facts.port === DEFAULT_PORT.http ? DEFAULT_PORT.https : facts.port } : facts
-  const bound = route && route.credential === undefined ? undefined : policy.credentialFor({ ...facts, ...target }, route?.credential)
-  return { action, rule, target, bound, withheld: bound && reasonToWithhold(facts, rule, target) }
+  const headers = forwardedRequestHeaders(rawHeaders, formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]))
+  const only = route && (route.credential ?? null)
+  const plan = planCredentials(policy, placeholders, { facts: { ...facts, ...target }, headers, rule, only })
+  return 'code' in plan ? { action: 'deny', refusal: { rule: rule.id, ...plan } } : { action, rule, target, headers, plan }
 }
 
-/** Why a bound credential is not written, if so. I5: it leaves over verified TLS, or where the rule takes plain text. */
-function reasonToWithhold(facts: Facts, rule: AllowedRule, target: Target): string | undefined {
-  if (target.scheme === 'http' && !rule.plaintext) return 'plaintext: no credential added'
-  if (isPresigned(facts.path)) return 'presigned: no credential added'
-  return undefined
+/** Charges the request to the budgets of its credentials. */
+function openMeter(budgets: Budgets, plan: CredentialPlan): Meter | Refusal {
+  const meters: Meter[] = []
+  for (const { id, budget } of usedBy(plan)) {
+    const meter = budgets.open(id, budget)
+    if ('code' in meter) return meter
+    meters.push(meter)
+  }
+  return { up: (bytes) => meters.forEach((meter) => meter.up(bytes)), down: (bytes) => meters.forEach((meter) => meter.down(bytes)) }
+}
+
+type Passage = HandleParts & {
+  readonly enforced: Enforced
+  readonly exchange: Exchange
+  readonly agent: Agent
+  readonly request: Request
+  readonly passing: Passing
+  readonly meter: Meter
 }
 
 /** Sends on a request that the policy allows, and records what came of it. */
-async function pass(
-  parts: HandleParts,
-  enforced: Enforced,
-  exchange: Exchange,
-  agent: Agent,
-  request: Request,
-  passing: Passing,
-): Promise<void> {
+async function pass(passage: Passage): Promise<void> {
+  const { enforced, exchange, agent, request, passing, live, lease, log } = passage
   const { facts } = request
   let outcome: Outcome = { status: undefined, bytesUp: 0, bytesDown: 0 }
   let refusal: Refusal | undefined
@@ -144,29 +168,20 @@ async function pass(
   const cut = new AbortController()
   const entry: LiveEntry = {
     isAllowed: (changed) =>
-      parts.lease.refusalOf(changed.policy, request.by, agent.head) === undefined && stillPasses(changed, request, passing, addresses),
+      lease.refusalOf(changed.policy, request.by, agent.head) === undefined && stillPasses(changed, request, passing, addresses),
     cut: () => cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it')),
   }
-  const place = parts.live.add(entry, enforced)
+  const place = live.add(entry, enforced)
   try {
     cut.signal.throwIfAborted()
     if (agent.isGone) throw agentGone()
-    const { rule, target } = passing
-    const judged = await parts.addresses.judge(enforced.policy, facts.host, target.port, rule)
+    const judged = await passage.addresses.judge(enforced.policy, facts.host, passing.target.port, passing.rule)
     if ('code' in judged) {
       refusal = judged
     } else {
       ;({ addresses } = judged)
       place.check()
-      const sent = forwardedRequestHeaders(
-        request.route ? parts.lease.without(agent.head.rawHeaders) : agent.head.rawHeaders,
-        formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]),
-      )
-      const head = await forwardedHead(enforced, facts, sent, passing)
-      cut.signal.throwIfAborted()
-      const end = { scheme: target.scheme, host: facts.host, port: target.port, addresses }
-      const pool = parts.upstreams.pool({ ...end, credential: writtenBy(passing)?.id ?? '', generation: enforced.generation })
-      outcome = await forward(pool, head, agent, cut.signal)
+      outcome = await send(passage, addresses, cut)
     }
   } catch (error) {
     outcome = { ...outcome, error }
@@ -176,7 +191,7 @@ async function pass(
   if (outcome.error !== undefined) {
     const error = upstreamError(outcome.error, formatAuthority(facts.host, facts.port))
     if (error.code !== 'agent_gone')
-      parts.log.warn(
+      log.warn(
         {
           requestId: exchange.requestId,
           host: facts.host,
@@ -191,22 +206,67 @@ async function pass(
   await exchange.finish(facts, { ...outcome, refusal, address: addresses?.[0] })
 }
 
+/** Writes the credentials in, and hands the answer to the agent without them. An exchange that must end is ended by `cut`. */
+async function send(passage: Passage, addresses: readonly string[] | undefined, cut: AbortController): Promise<Outcome> {
+  const { enforced, agent, request, passing, scrubbing, sending, upstreams, meter } = passage
+  const { method, path, host } = request.facts
+  const { target, rule, plan } = passing
+  const isLooked = rule.scrub !== 'off' && enforced.policy.credentialsOf(host).length > 0
+  const head = { path, headers: isLooked ? scrubbableRequest(passing.headers) : passing.headers }
+  const outgoing = await composeOutgoing(sending, enforced, method, head, plan, agent, cut.signal)
+  cut.signal.throwIfAborted()
+  const credential = usedBy(plan)
+    .map(({ id }) => id)
+    .join(',')
+  const pool = upstreams.pool({ scheme: target.scheme, host, port: target.port, addresses, credential, generation: enforced.generation })
+  const watch: Watch = {
+    signal: cut.signal,
+    passes: enforced.guard && rule.plane === 'agent' && rule.ownCredentials !== 'pass' ? createGuard(enforced.guard, cut) : undefined,
+    count(way, bytes) {
+      try {
+        meter[way](bytes)
+      } catch (error) {
+        cut.abort(error)
+      }
+    },
+  }
+  const scrub = scrubbing.planFor(enforced, host, rule)
+  if (!scrub) return forward(pool, outgoing, agent, watch)
+  let found = 0
+  const counted = {
+    ...scrub,
+    onHits(count: number) {
+      found += count
+      return scrub.onHits(count)
+    },
+  }
+  const scrubbed = createScrubbedAgent(agent, counted, method, (error) => cut.abort(error))
+  const outcome = await forward(pool, outgoing, scrubbed.agent, watch)
+  await scrubbed.settled(cut.signal)
+  const error: unknown = outcome.error ?? (cut.signal.aborted ? cut.signal.reason : undefined)
+  return { ...outcome, ...(found > 0 && { scrubbed: found }), ...(error !== undefined && { error }) }
+}
+
+/** I23: a placeholder that goes up in a body would be worthless there, and shows that somebody wants it somewhere else. */
+function createGuard(guard: Redactor, cut: AbortController): (chunk: Buffer) => boolean {
+  const stream = guard.open()
+  return (chunk) => {
+    stream.push(chunk)
+    if (stream.hits > 0) cut.abort(misplacedInBody())
+    return stream.hits === 0
+  }
+}
+
 /** Whether what is under way could begin under the changed policy, with the same credential and to the same addresses. I18 */
-function stillPasses(
-  changed: Enforced,
-  { facts, route: before }: Request,
-  passing: Passing,
-  addresses: readonly string[] | undefined,
-): boolean {
+function stillPasses(changed: Enforced, request: Request, passing: Passing, addresses: readonly string[] | undefined): boolean {
   const { policy } = changed
+  const { facts, route: before } = request
   const route = before && policy.routes.find(({ name }) => name === before.name)
   if (before && (route === undefined || !leadsToSame(before, route))) return false
-  const now = decide(changed, { facts, route })
+  const now = decide(changed, { ...request, route })
   // What the operator was asked about and approved goes on for as long as the rule asks.
   if (now.action === 'deny' || (now.action === 'ask' && passing.action === 'allow')) return false
-  const [was, is] = [writtenBy(passing), writtenBy(now)]
-  const isSameCredential = was?.id === is?.id && was?.secret === is?.secret && JSON.stringify(was?.place) === JSON.stringify(is?.place)
-  if (!isSameCredential || now.target.scheme !== passing.target.scheme) return false
+  if (!isSamePlan(passing.plan, now.plan) || now.target.scheme !== passing.target.scheme) return false
   if (policy.judgeName(facts.host, now.rule)) return false
   return addresses === undefined || policy.judgeAddresses(facts.host, now.rule, addresses, []) === undefined
 }
@@ -215,22 +275,10 @@ function leadsToSame(a: Route, b: Route): boolean {
   return a.scheme === b.scheme && a.host === b.host && a.port === b.port && a.basePath === b.basePath
 }
 
-/** The credential that goes out with the request. */
-function writtenBy({ bound, withheld }: Passing): CredentialBinding | undefined {
-  return withheld === undefined ? bound : undefined
-}
-
-async function forwardedHead(
-  { secrets }: Enforced,
-  { method, path }: Facts,
-  headers: string[],
-  { bound, withheld }: Passing,
-): Promise<ForwardedHead> {
-  if (!bound) return { method, path, headers, sensitive: [] }
-  const field = fieldOf(bound.place)
-  if (withheld !== undefined) return { method, path, headers: withoutCredentials(headers, field), sensitive: [] }
-  const value = valueFor(bound.place, await secrets.get(bound.secret))
-  return { method, path, headers: withCredential(headers, field, value), sensitive: [field.toLowerCase()] }
+/** Whether the same secrets go into the same places. */
+function isSamePlan(was: CredentialPlan, is: CredentialPlan): boolean {
+  const said = (plan: CredentialPlan): string => JSON.stringify([usedBy(plan), plan.inBody, plan.own])
+  return said(was) === said(is)
 }
 
 async function refuse(exchange: Exchange, agent: Agent, where: Where, refusal: Refusal): Promise<void> {

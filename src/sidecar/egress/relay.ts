@@ -2,8 +2,15 @@ import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { LIMITS } from '../../kernel/limits.ts'
 
-/** Copies bytes both ways until both sides have ended or one breaks. Each side is read only as fast as the other takes it. */
-export function relay(agent: Duplex, upstream: Duplex): Promise<{ bytesUp: number; bytesDown: number }> {
+/**
+ * Copies bytes both ways until both sides have ended or one breaks. Each side is read only as fast as the other takes it. `count`
+ * hears of bytes before they go on.
+ */
+export function relay(
+  agent: Duplex,
+  upstream: Duplex,
+  count?: (way: 'up' | 'down', bytes: number) => void,
+): Promise<{ bytesUp: number; bytesDown: number }> {
   return new Promise((resolve) => {
     const bytes = { bytesUp: 0, bytesDown: 0 }
     let open = 2
@@ -13,8 +20,14 @@ export function relay(agent: Duplex, upstream: Duplex): Promise<{ bytesUp: numbe
       open -= 1
       if (open === 0) resolve(bytes)
     }
-    copy(agent, upstream, (count) => (bytes.bytesUp += count))
-    copy(upstream, agent, (count) => (bytes.bytesDown += count))
+    copy(agent, upstream, (length) => {
+      bytes.bytesUp += length
+      count?.('up', length)
+    })
+    copy(upstream, agent, (length) => {
+      bytes.bytesDown += length
+      count?.('down', length)
+    })
     for (const [socket, other] of [
       [agent, upstream],
       [upstream, agent],
@@ -31,6 +44,7 @@ export function relay(agent: Duplex, upstream: Duplex): Promise<{ bytesUp: numbe
 function copy(from: Duplex, to: Duplex, count: (bytes: number) => void): void {
   from.on('data', (chunk: Buffer) => {
     count(chunk.length)
+    if (to.destroyed) return
     if (to.write(chunk)) return
     from.pause()
     to.once('drain', () => from.resume())

@@ -9,6 +9,7 @@ import type { AllowedRule, TunnelDecision } from '../../policy/policy.ts'
 import type { Addresses } from '../upstream/addresses.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { Asking } from './asking.ts'
+import { misplaced } from './credentials.ts'
 import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges } from './exchange.ts'
 import type { Tunnel } from './facts.ts'
@@ -141,10 +142,15 @@ class Passage {
 
   /** The policy's decision, and the operator's where bytes are to be passed that nobody looks into. Undefined: it was refused. */
   async decide(end: End): Promise<Allowed | undefined> {
-    const { policy } = this.#enforced
+    const { policy, placeholders } = this.#enforced
     const unproven = this.#parts.lease.refusalOfTunnel(policy, this.#arrival.isProven)
     if (unproven) {
       await this.refuse(end, unproven)
+      return undefined
+    }
+    const hidden = placeholders.inHostname(end.host)
+    if (hidden !== undefined) {
+      await this.refuse(end, misplaced(hidden, 'the name of a host'))
       return undefined
     }
     const decision = policy.decideTunnel(end.host, end.port)
@@ -206,7 +212,7 @@ class Passage {
   /** Bytes as they are, between the agent and the judged address. I8: no credential is ever near. I17 */
   async passThrough(end: End, rule: AllowedRule, note: 'passthrough' | 'tcp'): Promise<void> {
     const { socket } = this.#arrival
-    await this.#exchange.allow(end, rule, undefined, note)
+    await this.#exchange.allow(end, rule, note)
     let bytes = { bytesUp: 0, bytesDown: 0 }
     let refusal: Refusal | undefined
     let addresses: readonly string[] | undefined

@@ -27,6 +27,7 @@ export class Outlet {
   }
 
   start(status: number, reason: string, headers: readonly string[]): void {
+    if (this.#isClosed) return
     this.#head = { status, reason, headers }
     this.#stopListening = this.#agent.onGone(() => this.close())
   }

@@ -20,10 +20,10 @@ export type ScrubbedAgent = {
   /** To be forwarded to in the place of the agent, and to be refused or aborted in its place. */
   readonly agent: Agent
   /**
-   * Resolves when the whole answer went out, or will not: it failed, was refused or aborted, or the agent is gone. An exchange
-   * that ended well may have bytes on their way until then; one that ended with an error settles once it is answered.
+   * To be called when nothing more will be forwarded: resolves when what was forwarded is out. At once where the upstream did
+   * not come to its end, and when the answer failed, the agent is gone or the signal aborts: then nothing of it goes out any more.
    */
-  settled(): Promise<void>
+  settled(signal?: AbortSignal): Promise<void>
 }
 
 /**
@@ -37,7 +37,17 @@ export type ScrubbedAgent = {
  */
 export function createScrubbedAgent(agent: Agent, plan: ScrubPlan, method: string, fail: (error: SallyportError) => void): ScrubbedAgent {
   const outlet = new Outlet(agent, fail)
-  return { agent: new Scrubbing(agent, plan, method, outlet), settled: () => outlet.closed }
+  const scrubbing = new Scrubbing(agent, plan, method, outlet)
+  return {
+    agent: scrubbing,
+    async settled(signal) {
+      const close = (): void => outlet.close()
+      if (!scrubbing.isWhole || signal?.aborted === true) close()
+      signal?.addEventListener('abort', close)
+      await outlet.closed
+      signal?.removeEventListener('abort', close)
+    },
+  }
 }
 
 class Scrubbing implements Agent {
@@ -46,6 +56,8 @@ class Scrubbing implements Agent {
   readonly #method: string
   readonly #outlet: Outlet
   #answer: Body
+  /** True once the upstream said all that it had to say, or has a connection. */
+  isWhole = false
 
   constructor(agent: Agent, plan: ScrubPlan, method: string, outlet: Outlet) {
     this.#agent = agent
@@ -96,7 +108,7 @@ class Scrubbing implements Agent {
   start(status: number, reason: string, headers: readonly string[]): void {
     const head = this.#closingOnError(() => scrubHead(this.#plan, this.#method, status, reason, headers))
     this.#outlet.start(head.status, head.reason, head.headers)
-    if (head.codings === undefined) return
+    if (head.codings === undefined || this.#outlet.isClosed) return
     const content = openContent(this.#plan, head.contentType)
     this.#answer = head.codings.length > 0 ? new CodedBody(head.codings, content, this.#outlet) : new PlainBody(content, this.#outlet)
   }
@@ -114,6 +126,7 @@ class Scrubbing implements Agent {
   }
 
   end(trailers: RawHeaders): void {
+    this.isWhole = true
     const fields = this.#outlet.attempt(() => scrubTrailers(this.#plan, trailers))
     if (fields) this.#answer.end(fields)
   }
@@ -141,6 +154,7 @@ class Scrubbing implements Agent {
     })
     const socket = new ScrubbedWebSocket(upgrade(fields), new WebSocketFrames(this.#plan), (error) => this.#outlet.fail(error))
     socket.on('close', () => this.#outlet.close())
+    this.isWhole = true
     return socket
   }
 

@@ -1,0 +1,29 @@
+import type { Audit } from '../audit/audit.ts'
+import { createBudgets, createTokenExchanges, type TokenPost } from '../credential/credential.ts'
+import type { System } from '../kernel/system.ts'
+import type { Enforcement } from './egress/enforced.ts'
+import type { HandleParts } from './egress/handle.ts'
+import { createScrubbing } from './egress/scrubbing.ts'
+import type { Addresses } from './upstream/addresses.ts'
+import { createTokenClient } from './upstream/token-client.ts'
+import type { Upstreams } from './upstream/upstreams.ts'
+
+export type CredentialUseParts = {
+  readonly enforcement: Enforcement
+  readonly addresses: Addresses
+  readonly upstreams: Upstreams
+  readonly audit: Audit
+  readonly system: System
+}
+
+/** What requests need to carry credentials, and their answers to lose them again. It outlives replacements of the policy. */
+export function createCredentialUse(parts: CredentialUseParts): Pick<HandleParts, 'budgets' | 'sending' | 'scrubbing'> {
+  const client = createTokenClient(parts)
+  // I3: a request of the gate's own is in the audit before it leaves, like any other.
+  const post: TokenPost = async (url, ...rest) => {
+    await parts.audit.append({ event: 'token_requested', host: new URL(url).hostname })
+    return client(url, ...rest)
+  }
+  const tokens = createTokenExchanges(post, parts.system)
+  return { budgets: createBudgets(parts.system), sending: { tokens, held: { bytes: 0 } }, scrubbing: createScrubbing(tokens) }
+}

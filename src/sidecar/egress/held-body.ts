@@ -1,0 +1,58 @@
+import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { Agent } from './agent.ts'
+import { agentGone, sendContinue } from './forward.ts'
+import { valuesOf } from './headers.ts'
+
+/** Bytes of bodies that wait whole, of all requests together. */
+export type Held = { bytes: number }
+
+/**
+ * The whole body of a request, whose credential is written into it or signs it. An agent that sends too much, too slowly or not at
+ * all gets its answer on a connection that still stands.
+ * @throws body_too_large, overloaded, upstream_timeout, agent_gone, or the signal's reason
+ */
+export function holdBody(agent: Agent, held: Held, signal: AbortSignal): Promise<Buffer> {
+  const { body, head } = agent
+  if (!body) return Promise.resolve(Buffer.alloc(0))
+  if (Number(valuesOf(head.rawHeaders, 'content-length')[0] ?? 0) > LIMITS.heldBodyBytesMax) return Promise.reject(tooLarge())
+  sendContinue(agent)
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    const stop = (error?: unknown): void => {
+      clearTimeout(idle)
+      stopListening()
+      signal.removeEventListener('abort', onAbort)
+      body.off('data', onData).off('end', onEnd).off('error', stop)
+      // Whatever is still to come is read away: an agent that goes on sending would never come to its answer.
+      body.resume()
+      held.bytes -= bytes
+      if (error === undefined) resolve(Buffer.concat(chunks))
+      else reject(error instanceof Error ? error : agentGone())
+    }
+    const onData = (chunk: Buffer): void => {
+      idle.refresh()
+      bytes += chunk.length
+      held.bytes += chunk.length
+      chunks.push(chunk)
+      if (bytes > LIMITS.heldBodyBytesMax) stop(tooLarge())
+      else if (held.bytes > LIMITS.heldBodiesBytesMax) stop(new SallyportError('overloaded', 'too many bodies wait for their credentials'))
+    }
+    const onEnd = (): void => stop()
+    const onAbort = (): void => stop(signal.reason)
+    const idle = setTimeout(() => stop(new SallyportError('head_timeout', 'the body of the request stalled')), LIMITS.bodyIdleMs)
+    const stopListening = agent.onGone(() => stop(agentGone()))
+    signal.addEventListener('abort', onAbort)
+    if (signal.aborted) return onAbort()
+    // An empty one may have told of its end while the request was decided.
+    if (body.readableEnded) return stop()
+    body.on('data', onData).on('end', onEnd).on('error', stop)
+  })
+}
+
+function tooLarge(): SallyportError {
+  return new SallyportError('body_too_large', `the body has more than ${LIMITS.heldBodyBytesMax} bytes`, {
+    hint: 'credentials of this host are written into the body or sign it, which is done for smaller ones only',
+  })
+}

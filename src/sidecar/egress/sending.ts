@@ -1,0 +1,165 @@
+import {
+  applyCredential,
+  needsBodyHash,
+  payloadHashOf,
+  setInBody,
+  signAws,
+  swapInBody,
+  swapInHead,
+  type TokenExchanges,
+} from '../../credential/credential.ts'
+import type { Secret } from '../../kernel/secret.ts'
+import type { CredentialBinding } from '../../policy/policy.ts'
+import type { Agent } from './agent.ts'
+import { misplacedInBody, placesOf, type CredentialPlan } from './credentials.ts'
+import type { Enforced } from './enforced.ts'
+import type { ForwardedHead } from './forward.ts'
+import { valuesOf } from './headers.ts'
+import { holdBody, type Held } from './held-body.ts'
+import { withoutOwn, type Head } from './own-credentials.ts'
+
+/** What goes to the upstream in the agent's name. */
+export type Outgoing = {
+  readonly head: ForwardedHead
+  /** The whole body, where a credential is in it or signs it; else the agent's is streamed. */
+  readonly body: Buffer | undefined
+}
+
+/** What sending needs besides what is in force. */
+export type SendingParts = { readonly tokens: TokenExchanges; readonly held: Held }
+
+/**
+ * Takes out what the agent must not send and puts in what it must not know. I1, I5: from here on a request may have a secret in
+ * it. `head` is as it goes on but for credentials.
+ * @throws secret_unavailable, token_exchange_failed, body_unfit, body_too_large, placeholder_misplaced, aws_signature_refused, overloaded
+ */
+export async function composeOutgoing(
+  { tokens, held }: SendingParts,
+  enforced: Enforced,
+  method: string,
+  head: Head,
+  plan: CredentialPlan,
+  agent: Agent,
+  signal: AbortSignal,
+): Promise<Outgoing> {
+  const { written, swapped, own, withheld, bound } = plan
+  const obtain: Obtain = (binding) => obtainSecrets(tokens, enforced, binding)
+  // AWS' signature is what the new one is made from; any other place of ours is written anew.
+  const kept = written && written.place.kind !== 'aws' ? new Set<string>() : plan.fields
+  let sent: Sent = { ...(own === 'dropped' || withheld !== undefined ? withoutOwn(head, bound, kept) : head), sensitive: [] }
+  let body: Buffer | undefined
+  if (isBodyNeeded(plan, sent)) {
+    const came = await holdBody(agent, held, signal)
+    body = await editBody(came, valuesOf(sent.headers, 'content-type')[0], plan, enforced, obtain)
+    sent = { ...sent, headers: withLength(sent.headers, agent.body !== undefined, body.length) }
+  }
+  if (swapped.length > 0) {
+    const swaps = await Promise.all(
+      swapped.map(async (binding) => ({
+        placeholder: placeholderOf(enforced, binding),
+        places: placesOf(binding.place),
+        secret: (await obtain(binding))(binding.secret),
+      })),
+    )
+    sent = merged(sent, swapInHead(sent, swaps))
+  }
+  if (written) sent = merged(sent, write(method, sent, written, await obtain(written), body))
+  return { head: { method, ...sent, headers: [...sent.headers] }, body }
+}
+
+/** A head on its way out; `sensitive` names the fields that have a secret of ours in them. */
+type Sent = Head & { readonly sensitive: readonly string[] }
+type SecretOf = (name: string) => Secret
+type Obtain = (binding: CredentialBinding) => Promise<SecretOf>
+
+function merged(before: Sent, after: Sent): Sent {
+  return { ...after, sensitive: [...before.sensitive, ...after.sensitive] }
+}
+
+function write(method: string, head: Head, binding: CredentialBinding, secretOf: SecretOf, body: Buffer | undefined): Sent {
+  const { place, also, secret } = binding
+  if (place.kind !== 'aws') return applyCredential(head, { secret, place, also }, secretOf)
+  const { region, service, accessKeyId, sessionToken } = place
+  const keys = {
+    accessKeyId: secretOf(accessKeyId),
+    secretKey: secretOf(secret),
+    ...(sessionToken !== undefined && { sessionToken: secretOf(sessionToken) }),
+  }
+  return { path: head.path, ...signAws({ method, ...head, payloadHash: payloadHashOf(body) }, keys, { region, service }) }
+}
+
+/** The values of a credential, minted where the secret itself is none that goes with requests. */
+async function obtainSecrets(tokens: TokenExchanges, { secrets }: Enforced, binding: CredentialBinding): Promise<SecretOf> {
+  const { id, secret, exchange } = binding
+  const names = exchange?.clientSecret === undefined ? writtenNames(binding) : [...writtenNames(binding), exchange.clientSecret]
+  const values = new Map(await Promise.all(names.map(async (name) => [name, await secrets.get(name)] as const)))
+  const secretOf: SecretOf = (name) => {
+    const value = values.get(name)
+    if (!value) throw new Error(`the secret ${name} was not asked for`)
+    return value
+  }
+  if (!exchange) return secretOf
+  const client = exchange.clientSecret === undefined ? {} : { clientSecret: secretOf(exchange.clientSecret) }
+  const minted = await tokens.get(id, exchange, { secret: secretOf(secret), ...client })
+  return (name) => (name === secret ? minted : secretOf(name))
+}
+
+/** Names of the secrets that a credential writes into requests. */
+export function writtenNames({ secret, place, also }: CredentialBinding): string[] {
+  const more = place.kind === 'aws' ? [place.accessKeyId, ...(place.sessionToken === undefined ? [] : [place.sessionToken])] : []
+  return [...new Set([secret, ...more, ...also.map((entry) => entry.secret)])]
+}
+
+function placeholderOf({ placeholders }: Enforced, { place }: CredentialBinding): string {
+  return (place.kind === 'placeholder' ? placeholders.values[place.name] : undefined) ?? ''
+}
+
+function isBodyNeeded({ written, inBody }: CredentialPlan, { headers }: Head): boolean {
+  if (written?.place.kind === 'body') return true
+  if (written?.place.kind === 'aws' && needsBodyHash(headers)) return true
+  // A placeholder can only be in a body of these kinds; any other is looked through while it is streamed.
+  return (
+    inBody.length > 0 && /^application\/(?:[^;]*json|x-www-form-urlencoded)\s*(?:;|$)/i.test(valuesOf(headers, 'content-type')[0] ?? '')
+  )
+}
+
+/** The body with the credential in its place, and no placeholder anywhere. I23 */
+async function editBody(
+  came: Buffer,
+  contentType: string | undefined,
+  { written, inBody }: CredentialPlan,
+  enforced: Enforced,
+  obtain: Obtain,
+): Promise<Buffer> {
+  let body = came
+  const found = inBody.filter((binding) => came.includes(placeholderOf(enforced, binding)))
+  if (found.length > 0) {
+    const swaps = found.map(async (binding) => {
+      const secret = (await obtain(binding))(binding.secret)
+      const places = placesOf(binding.place).flatMap((place) => (place.kind === 'body' ? [place.at] : []))
+      return places.map((at) => ({ placeholder: placeholderOf(enforced, binding), at, secret }))
+    })
+    body = swapInBody(body, contentType, (await Promise.all(swaps)).flat())
+  }
+  if (written?.place.kind === 'body') body = setInBody(body, contentType, written.place.at, (await obtain(written))(written.secret))
+  refusePlaceholders(enforced, body)
+  return body
+}
+
+/** The length is that of what goes out now. */
+function withLength(headers: readonly string[], hadBody: boolean, bytes: number): string[] {
+  const kept: string[] = []
+  for (let i = 0; i < headers.length; i += 2) {
+    if (headers[i]?.toLowerCase() !== 'content-length') kept.push(headers[i] ?? '', headers[i + 1] ?? '')
+  }
+  return hadBody || bytes > 0 ? [...kept, 'content-length', String(bytes)] : kept
+}
+
+/** I23: what is forwarded has no placeholder in it. @throws placeholder_misplaced */
+function refusePlaceholders({ guard }: Enforced, body: Buffer): void {
+  const stream = guard?.open()
+  if (stream === undefined) return
+  stream.push(body)
+  stream.flush()
+  if (stream.hits > 0) throw misplacedInBody()
+}
