@@ -45,6 +45,7 @@ export type Ready = {
   readonly ca: string
   readonly audit: string
   readonly session: string
+  readonly placeholders?: Readonly<Record<string, string>>
 }
 
 export type RunningProxy = AsyncDisposable & {
