@@ -9,7 +9,10 @@ import { readDocument } from '../../src/policy/document.ts'
 import { parseHostPattern } from '../../src/policy/hosts.ts'
 import { parsePathPattern, pathProblem } from '../../src/policy/paths.ts'
 import { checkPolicy, classifyAddress, type EffectiveRule, type Facts } from '../../src/policy/policy.ts'
+import { parseBodyPlace, parsePlace } from '../../src/policy/places.ts'
+import { parseSize } from '../../src/policy/sizes.ts'
 import { parseSource } from '../../src/policy/sources.ts'
+import { parseTokenUrl } from '../../src/policy/token-urls.ts'
 import { factsOf, policyOf, problemsOf, writeFiles } from '../support/policy.ts'
 
 const HOSTS = ['a.example.com', 'b.example.com', 'x.a.example.com', 'a.example.net']
@@ -205,7 +208,17 @@ const nasty = fc.oneof(
 test('no text makes a parser throw: each gives a value or a reason', () => {
   fc.assert(
     fc.property(nasty, (text) => {
-      for (const parse of [parseHostPattern, parsePathPattern, parseAddressRange, parseSource]) parse(text)
+      for (const parse of [
+        parseHostPattern,
+        parsePathPattern,
+        parseAddressRange,
+        parseSource,
+        parsePlace,
+        parseBodyPlace,
+        parseSize,
+        parseTokenUrl,
+      ])
+        parse(text)
       for (const error of readDocument('f', text).errors) assert.ok(error.message.length > 0)
     }),
     { numRuns: 3_000 },
@@ -219,6 +232,12 @@ test('no content of a policy file makes the check throw, and what is refused has
         nasty,
         fc.json(),
         fc.object().map((value) => JSON.stringify({ version: 1, network: value, credentials: [value], secrets: [value] })),
+        fc
+          .tuple(fc.constantFrom('also', 'aws', 'in', 'file', 'body', 'placeholder', 'shape', 'oauth2', 'budget'), fc.anything())
+          .map(([key, value]) => {
+            const credential = { id: 'c', secret: 'T', inject: { domains: ['a.example.com'], [key]: value }, [key]: value }
+            return JSON.stringify({ version: 1, credentials: [credential], network: { rules: [{ [key]: value }] } }) ?? ''
+          }),
       ),
       (text) => {
         using files = writeFiles({ 'p.yaml': text })

@@ -7,15 +7,17 @@ import { answerQuery, placeOf } from '../../src/sidecar/resolver/answer.ts'
 import { clientHello, helloExtension, serverNameExtension } from './client-hello.ts'
 import { optRecord, queryFor, readAnswer, TYPE } from './dns.ts'
 import { createChance, type FuzzTarget } from './fuzz.ts'
+import { PLACES_TARGET } from './fuzz-policy.ts'
 
 /** What a reader makes of the first bytes of a stream. */
 type ReadSoFar = { readonly state: 'incomplete' | 'invalid' | 'complete' }
 
-/** The readers of bytes that agents send, before anything is decided. */
+/** The readers of bytes that agents send, before anything is decided, and of texts of a policy. */
 export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   { name: 'dns', corpus: dnsCorpus(), check: checkDns },
   { name: 'hello', corpus: helloCorpus(), check: (bytes) => checkStream(readClientHello, bytes) ?? checkHello(bytes) },
   { name: 'socks', corpus: socksCorpus(), check: checkSocks },
+  PLACES_TARGET,
 ]
 
 /**
