@@ -21,7 +21,7 @@ function fieldOf(request: Recorded | undefined, name: string): string[] {
   return raw.filter((_, i) => i % 2 === 1 && raw[i - 1]?.toLowerCase() === name)
 }
 
-const inject = (rest: string): SettingOptions => ({ inject: `{domains: [${API}], ${rest}}` })
+const inject = (rest: string): SettingOptions => ({ isBoth: true, inject: `{domains: [${API}], ${rest}}` })
 const JSON_TYPE = 'Content-Type: application/json'
 const FORM_TYPE = 'Content-Type: application/x-www-form-urlencoded'
 const basic = (text: string): string => Buffer.from(text).toString('base64')
@@ -170,7 +170,7 @@ test('own_credentials: deny refuses what carries one, drop takes it out, pass le
     { mode: undefined, host: OTHER, status: 200, arrives: ['Bearer own'], said: 'passed' },
   ]) {
     const line = mode === undefined ? '' : `own_credentials: ${mode}`
-    await using setting = await openSetting({ rule: line })
+    await using setting = await openSetting({ isBoth: true, rule: line })
     if (mode !== undefined && host === OTHER) {
       const policy = (await import('../support/setting.ts')).policyFor([setting.secure.port], {})
       assert.ok(await setting.gate.setPolicy(policy.replace(`host: ${OTHER}\n`, `host: ${OTHER}\n      ${line}\n`)))

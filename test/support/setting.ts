@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { createSecureContext, type TlsOptions } from 'node:tls'
 import { openTestGate, type TestGate, type TestGateOptions } from './gate.ts'
 import { createUpstreamCa, leafFor, openUpstream, type Recorded, type Upstream } from './upstream.ts'
 
@@ -28,13 +29,18 @@ export type SettingOptions = {
   inject?: string
   source?: string
   gate?: Partial<TestGateOptions>
+  /** The TLS upstream has a certificate for the other name too. */
+  isBoth?: boolean
 }
 
 export async function openSetting(options: SettingOptions = {}): Promise<Setting> {
   await using parts = new AsyncDisposableStack()
   const upstreamCa = parts.use(await createUpstreamCa())
   const answer = options.answer ?? ((_request, response) => void response.end('ok'))
-  const secure = parts.use(await openUpstream(answer, leafFor(upstreamCa.authority, API)))
+  const leaf = leafFor(upstreamCa.authority, API)
+  const SNICallback: TlsOptions['SNICallback'] = (name, done) =>
+    done(null, createSecureContext(name === OTHER ? leafFor(upstreamCa.authority, OTHER) : leaf))
+  const secure = parts.use(await openUpstream(answer, { ...leaf, ...(options.isBoth === true && { SNICallback }) }))
   const plain = parts.use(await openUpstream(answer))
   const gate = parts.use(
     await openTestGate({

@@ -37,13 +37,12 @@ export type Outgoing = {
   readonly body?: Buffer | undefined
 }
 
-/** What looks on while an exchange runs, and may end it by the signal. */
+/** Looks on while an exchange runs. */
 export type Watch = {
+  /** Ends it, with its reason. */
   readonly signal: AbortSignal
-  /** Sees each piece of a streamed body before it goes on; false keeps it back. */
-  readonly passes?: ((chunk: Buffer) => boolean) | undefined
-  /** Hears of bytes of bodies, before those that come down go on. */
-  readonly count?: ((way: 'up' | 'down', bytes: number) => void) | undefined
+  /** Sees every piece of a body before it goes on. False keeps it back: the signal has ended the exchange by then. */
+  readonly passes: (way: 'up' | 'down', chunk: Buffer) => boolean
 }
 
 /**
@@ -53,8 +52,9 @@ export type Watch = {
  */
 export function forward(pool: Upstream, { head, body: held }: Outgoing, agent: Agent, watch: Watch): Promise<Outcome> {
   return new Promise((resolve) => {
-    const streamed = held === undefined && agent.body ? new Upload(agent.body, watch.passes) : null
+    const streamed = held === undefined && agent.body ? new Upload(agent.body, watch) : null
     if (streamed) sendContinue(agent)
+    if (held) watch.passes('up', held)
     const options = {
       ...head,
       body: held === undefined || (held.length === 0 && !agent.body) ? streamed : Readable.from(held),
@@ -81,15 +81,15 @@ function expectsContinue(headers: RawHeaders): boolean {
  */
 class Upload extends Readable {
   readonly #body: Readable
-  readonly #passes: (chunk: Buffer) => boolean
+  readonly #watch: Watch
   readonly #onData = (chunk: Buffer): void => {
-    if (this.#passes(chunk) && !this.push(chunk)) this.#body.pause()
+    if (this.#watch.passes('up', chunk) && !this.push(chunk)) this.#body.pause()
   }
 
-  constructor(body: Readable, passes: Watch['passes']) {
+  constructor(body: Readable, watch: Watch) {
     super()
     this.#body = body
-    this.#passes = passes ?? (() => true)
+    this.#watch = watch
     body.on('data', this.#onData)
     // An empty one may have told of its end while the request was decided: an HTTP/2 stream waits for nobody to read nothing.
     if (body.readableEnded) this.push(null)
@@ -113,7 +113,7 @@ class Upload extends Readable {
 class Relay implements Dispatcher.DispatchHandler {
   readonly #agent: Agent
   readonly #signal: AbortSignal
-  readonly #count: NonNullable<Watch['count']>
+  readonly #passes: Watch['passes']
   readonly #done: (outcome: Outcome) => void
   readonly #stopListening: () => void
   #controller: Dispatcher.DispatchController | undefined
@@ -125,10 +125,10 @@ class Relay implements Dispatcher.DispatchHandler {
   #interim = 0
   #isOver = false
 
-  constructor(agent: Agent, { signal, count }: Watch, done: (outcome: Outcome) => void) {
+  constructor(agent: Agent, { signal, passes }: Watch, done: (outcome: Outcome) => void) {
     this.#agent = agent
     this.#signal = signal
-    this.#count = count ?? (() => {})
+    this.#passes = passes
     this.#done = done
     this.#stopListening = agent.onGone(() => this.#stop(agentGone()))
     signal.addEventListener('abort', this.#onCut)
@@ -144,7 +144,6 @@ class Relay implements Dispatcher.DispatchHandler {
   onBodySent(chunk: Uint8Array | string): void {
     this.#bytesUp += chunk.length
     this.#uploadIdle?.refresh()
-    this.#count('up', chunk.length)
   }
 
   onRequestSent(): void {
@@ -176,8 +175,7 @@ class Relay implements Dispatcher.DispatchHandler {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#bytesDown += chunk.length
     this.#uploadIdle?.refresh()
-    this.#count('down', chunk.length)
-    if (this.#isOver || this.#agent.write(chunk)) return
+    if (!this.#passes('down', chunk) || this.#agent.write(chunk)) return
     controller.pause()
     this.#readIdle = this.#watch('the agent, reading the answer,', LIMITS.bodyIdleMs)
     this.#agent.onceDrained(() => {
@@ -216,7 +214,7 @@ class Relay implements Dispatcher.DispatchHandler {
       socket.destroy()
     }
     this.#signal.addEventListener('abort', cut)
-    void relay(agent, socket, this.#count).then(({ bytesUp, bytesDown }) => {
+    void relay(agent, socket, this.#passes).then(({ bytesUp, bytesDown }) => {
       this.#signal.removeEventListener('abort', cut)
       this.#bytesUp = bytesUp
       this.#bytesDown = bytesDown

@@ -6,7 +6,6 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { AllowedRule, Decision, Facts, Route } from '../../policy/policy.ts'
 import type { Addresses } from '../upstream/addresses.ts'
-import type { Redactor } from '../../redactor/redactor.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { Agent } from './agent.ts'
 import type { Asking } from './asking.ts'
@@ -208,7 +207,7 @@ async function pass(passage: Passage): Promise<void> {
 
 /** Writes the credentials in, and hands the answer to the agent without them. An exchange that must end is ended by `cut`. */
 async function send(passage: Passage, addresses: readonly string[] | undefined, cut: AbortController): Promise<Outcome> {
-  const { enforced, agent, request, passing, scrubbing, sending, upstreams, meter } = passage
+  const { enforced, agent, request, passing, scrubbing, sending, upstreams } = passage
   const { method, path, host } = request.facts
   const { target, rule, plan } = passing
   const isLooked = rule.scrub !== 'off' && enforced.policy.credentialsOf(host).length > 0
@@ -219,17 +218,7 @@ async function send(passage: Passage, addresses: readonly string[] | undefined, 
     .map(({ id }) => id)
     .join(',')
   const pool = upstreams.pool({ scheme: target.scheme, host, port: target.port, addresses, credential, generation: enforced.generation })
-  const watch: Watch = {
-    signal: cut.signal,
-    passes: enforced.guard && rule.plane === 'agent' && rule.ownCredentials !== 'pass' ? createGuard(enforced.guard, cut) : undefined,
-    count(way, bytes) {
-      try {
-        meter[way](bytes)
-      } catch (error) {
-        cut.abort(error)
-      }
-    },
-  }
+  const watch: Watch = { signal: cut.signal, passes: createPasses(passage, cut) }
   const scrub = scrubbing.planFor(enforced, host, rule)
   if (!scrub) return forward(pool, outgoing, agent, watch)
   let found = 0
@@ -247,13 +236,21 @@ async function send(passage: Passage, addresses: readonly string[] | undefined, 
   return { ...outcome, ...(found > 0 && { scrubbed: found }), ...(error !== undefined && { error }) }
 }
 
-/** I23: a placeholder that goes up in a body would be worthless there, and shows that somebody wants it somewhere else. */
-function createGuard(guard: Redactor, cut: AbortController): (chunk: Buffer) => boolean {
-  const stream = guard.open()
-  return (chunk) => {
-    stream.push(chunk)
-    if (stream.hits > 0) cut.abort(misplacedInBody())
-    return stream.hits === 0
+/** Counts bodies against the budget, and finds placeholders in them: in a body they are worthless, but somebody wants them there. I23, I25 */
+function createPasses({ enforced, passing, agent, meter }: Passage, cut: AbortController): Watch['passes'] {
+  const { plane, ownCredentials } = passing.rule
+  // What a model is told may well have one in it. And frames of a WebSocket are masked on their way up.
+  const isLooked = plane === 'agent' && ownCredentials !== 'pass' && !agent.upgrade
+  const guard = isLooked ? enforced.guard?.open() : undefined
+  return (way, chunk) => {
+    try {
+      meter[way](chunk.length)
+      if (way === 'up') guard?.push(chunk)
+      if (guard && guard.hits > 0) throw misplacedInBody()
+    } catch (error) {
+      cut.abort(error)
+    }
+    return !cut.signal.aborted
   }
 }
 

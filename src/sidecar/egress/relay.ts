@@ -3,13 +3,13 @@ import type { Duplex } from 'node:stream'
 import { LIMITS } from '../../kernel/limits.ts'
 
 /**
- * Copies bytes both ways until both sides have ended or one breaks. Each side is read only as fast as the other takes it. `count`
- * hears of bytes before they go on.
+ * Copies bytes both ways until both sides have ended or one breaks. Each side is read only as fast as the other takes it. What does
+ * not pass is left out.
  */
 export function relay(
   agent: Duplex,
   upstream: Duplex,
-  count?: (way: 'up' | 'down', bytes: number) => void,
+  passes: (way: 'up' | 'down', chunk: Buffer) => boolean = () => true,
 ): Promise<{ bytesUp: number; bytesDown: number }> {
   return new Promise((resolve) => {
     const bytes = { bytesUp: 0, bytesDown: 0 }
@@ -20,13 +20,13 @@ export function relay(
       open -= 1
       if (open === 0) resolve(bytes)
     }
-    copy(agent, upstream, (length) => {
-      bytes.bytesUp += length
-      count?.('up', length)
+    copy(agent, upstream, (chunk) => {
+      bytes.bytesUp += chunk.length
+      return passes('up', chunk)
     })
-    copy(upstream, agent, (length) => {
-      bytes.bytesDown += length
-      count?.('down', length)
+    copy(upstream, agent, (chunk) => {
+      bytes.bytesDown += chunk.length
+      return passes('down', chunk)
     })
     for (const [socket, other] of [
       [agent, upstream],
@@ -41,11 +41,9 @@ export function relay(
   })
 }
 
-function copy(from: Duplex, to: Duplex, count: (bytes: number) => void): void {
+function copy(from: Duplex, to: Duplex, passes: (chunk: Buffer) => boolean): void {
   from.on('data', (chunk: Buffer) => {
-    count(chunk.length)
-    if (to.destroyed) return
-    if (to.write(chunk)) return
+    if (!passes(chunk) || to.write(chunk)) return
     from.pause()
     to.once('drain', () => from.resume())
   })
