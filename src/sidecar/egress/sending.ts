@@ -8,7 +8,9 @@ import {
   swapInHead,
   type TokenExchanges,
 } from '../../credential/credential.ts'
+import { SallyportError } from '../../kernel/errors.ts'
 import type { Secret } from '../../kernel/secret.ts'
+import { shown } from '../../kernel/shown.ts'
 import type { CredentialBinding } from '../../policy/policy.ts'
 import type { Agent } from './agent.ts'
 import { placesOf, type CredentialPlan } from './credentials.ts'
@@ -114,14 +116,22 @@ function placeholderOf({ placeholders }: Enforced, { place }: CredentialBinding)
   return (place.kind === 'placeholder' ? placeholders.values[place.name] : undefined) ?? ''
 }
 
+/** @throws body_unfit where the credential belongs into a body that is compressed */
 function isBodyNeeded({ written, inBody }: CredentialPlan, { headers }: Head): boolean {
-  if (written?.place.kind === 'body') return true
-  if (written?.place.kind === 'aws' && needsBodyHash(headers)) return true
-  // A placeholder can only be in a body of these kinds; any other is looked through while it is streamed.
-  return (
-    inBody.length > 0 && /^application\/(?:[^;]*json|x-www-form-urlencoded)\s*(?:;|$)/i.test(valuesOf(headers, 'content-type')[0] ?? '')
-  )
+  if (written?.place.kind === 'aws') return needsBodyHash(headers)
+  const coding = valuesOf(headers, 'content-encoding').join(', ')
+  const isCoded = coding !== '' && coding.toLowerCase() !== 'identity'
+  if (written?.place.kind === 'body') {
+    if (!isCoded) return true
+    throw new SallyportError('body_unfit', `the body is coded (${shown(coding)})`, {
+      hint: 'send it as it is: the credential is written into it',
+    })
+  }
+  // A placeholder can only be swapped in a body of these kinds; any other is looked through while it is streamed.
+  return inBody.length > 0 && !isCoded && SWAPPED_TYPES.test(valuesOf(headers, 'content-type')[0] ?? '')
 }
+
+const SWAPPED_TYPES = /^application\/(?:json|[^;\s]+\+json|x-www-form-urlencoded)\s*(?:;|$)/i
 
 /** The body with the credential in its place, and no placeholder anywhere. I23 */
 async function editBody(

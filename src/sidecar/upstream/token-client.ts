@@ -37,6 +37,7 @@ export function createTokenClient({ enforcement, addresses, upstreams, signal }:
     )
     const stop = signal ? AbortSignal.any([signal, late.signal]) : late.signal
     try {
+      stop.throwIfAborted()
       const { policy, generation } = enforcement()
       const judged = await before(stop, addresses.judge(policy, host, port, ruleFor(ranges)))
       if ('code' in judged) {
@@ -85,7 +86,6 @@ async function before<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   const stopped = Promise.withResolvers<never>()
   const stop = (): void => stopped.reject(signal.reason as Error)
   signal.addEventListener('abort', stop)
-  if (signal.aborted) stop()
   try {
     return await Promise.race([promise, stopped.promise])
   } finally {
