@@ -105,6 +105,8 @@ export type TokenGate = AsyncDisposable & {
   /** A policy that replaces the one before: connections of that carry nothing new. */
   reload(): void
   readonly connections: { readonly size: number }
+  /** Names that were looked up. */
+  readonly lookedUp: string[]
 }
 
 export function openTokenGate(): TokenGate {
@@ -112,8 +114,12 @@ export function openTokenGate(): TokenGate {
   const clock = { ms: Date.UTC(2026, 0, 1) }
   const stop = new AbortController()
   const upstreams = createUpstreams(TRUST)
+  const lookedUp: string[] = []
   const addresses = createAddresses(
-    () => Promise.resolve(['127.0.0.1']),
+    (host) => {
+      lookedUp.push(host)
+      return Promise.resolve(['127.0.0.1'])
+    },
     () => new Set(),
     { elapsed: () => 0 },
   )
@@ -129,6 +135,7 @@ export function openTokenGate(): TokenGate {
       upstreams.retire(generation)
     },
     connections: upstreams,
+    lookedUp,
     [Symbol.asyncDispose]: () => upstreams[Symbol.asyncDispose](),
   }
 }

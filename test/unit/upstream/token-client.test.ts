@@ -155,6 +155,7 @@ test('when the gate stops, who waits is told at once, and nothing more is asked'
   await assertFails(token, /the gate stops/)
   await assertFails(gate.exchanges.get('other', exchangeAt(server.url), SECRETS), /the gate stops/)
   assert.equal(server.requests.length, 1)
+  assert.deepEqual(gate.lookedUp, [HOST])
 })
 
 test('I7 one token server has one pool, and connections of a replaced policy carry nothing new', async () => {
@@ -167,4 +168,5 @@ test('I7 one token server has one pool, and connections of a replaced policy car
   await gate.exchanges.get('c', exchangeAt(server.url), SECRETS)
   const [first, second, third] = server.requests.map(({ remotePort }) => remotePort)
   assert.ok(third !== first && third !== second)
+  assert.equal(gate.connections.size, 1)
 })
