@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { after, before, beforeEach, test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { FLAG, PING, TYPE, fieldBlock, frame, headers, isPong, reset, settings, windowUpdate, type Frame } from '../support/http2-frames.ts'
-import { askStream, getOf, openFrameAgent, openHttp2Agent, whole, type FrameAgent, type Towards } from '../support/http2-agent.ts'
+import { askStream, fateOf, getOf, openFrameAgent, openHttp2Agent, whole, type Towards } from '../support/http2-agent.ts'
 import { ALL_WAYS } from '../support/gate.ts'
 import { exchangeRaw, exchangeTls, openTunnel, readToEnd, statusOf } from '../support/raw-client.ts'
 import { API, CANARY, OTHER, openSetting, type Setting } from '../support/setting.ts'
@@ -33,35 +33,11 @@ const answers = (stream: number) => (read: Frame) => read.stream === stream && (
 const ends = (stream: number) => (read: Frame) =>
   read.stream === stream && (read.type === TYPE.RST_STREAM || (read.flags & FLAG.END_STREAM) !== 0)
 
-/** What became of a request: reset, refused by the gate with this code, or the end of the whole connection. */
-async function fate(agent: FrameAgent, stream = 1): Promise<string> {
-  const last = await agent.until((read) => ends(stream)(read) || read.type === TYPE.GOAWAY).catch(() => undefined)
-  if (last === undefined || last.type === TYPE.GOAWAY) return 'the connection ends'
-  if (last.type === TYPE.RST_STREAM) return 'reset'
-  const body = agent.frames.filter((read) => read.type === TYPE.DATA && read.stream === stream).map(({ payload }) => payload.toString())
-  return (JSON.parse(body.join('') || '{"code":"answered"}') as { code: string }).code
-}
-
 const get = (): [string, string][] => getOf(authority)
 const without = (name: string): [string, string][] => get().filter(([field]) => field !== name)
 const replaced = (name: string, value: string): [string, string][] => get().map(([field, old]) => [field, field === name ? value : old])
 
 for (const { why, fields, becomes } of [
-  {
-    why: ':authority of another host that is allowed',
-    fields: () => replaced(':authority', `${OTHER}:${setting.secure.port}`),
-    becomes: 'misdirected_request',
-  },
-  {
-    why: ':authority of a host that is not allowed',
-    fields: () => replaced(':authority', 'evil.example.net'),
-    becomes: 'misdirected_request',
-  },
-  { why: ':authority with another port', fields: () => replaced(':authority', `${API}:1`), becomes: 'misdirected_request' },
-  { why: ':authority with a user', fields: () => replaced(':authority', `me@${authority}`), becomes: 'reset' },
-  { why: 'no :authority and no host', fields: () => without(':authority'), becomes: 'reset' },
-  { why: 'a host that is not its :authority', fields: () => [...get(), ['host', OTHER]], becomes: 'request_malformed' },
-  { why: 'two :authority', fields: () => [...get(), [':authority', authority]], becomes: 'reset' },
   { why: 'two :path', fields: () => [...get(), [':path', '/admin']], becomes: 'reset' },
   { why: 'two :method', fields: () => [...get(), [':method', 'POST']], becomes: 'reset' },
   { why: 'a pseudo-header field behind others', fields: () => [['accept', '*/*'], ...get()], becomes: 'reset' },
@@ -70,16 +46,15 @@ for (const { why, fields, becomes } of [
   { why: 'no :path', fields: () => without(':path'), becomes: 'reset' },
   { why: 'no :method', fields: () => without(':method'), becomes: 'reset' },
   { why: 'no :scheme', fields: () => without(':scheme'), becomes: 'reset' },
-  { why: ':scheme http in TLS', fields: () => replaced(':scheme', 'http'), becomes: 'misdirected_request' },
-  { why: ':scheme of another protocol', fields: () => replaced(':scheme', 'ftp'), becomes: 'misdirected_request' },
   { why: 'an empty :path', fields: () => replaced(':path', ''), becomes: 'reset' },
   { why: 'a :path without a slash', fields: () => replaced(':path', 'admin'), becomes: 'reset' },
-  { why: 'a :path that is a URL of another host', fields: () => replaced(':path', `https://${OTHER}/`), becomes: 'reset' },
   { why: 'a :path of two slashes and a host, as a path', fields: () => replaced(':path', '//x#y'), becomes: 'target_invalid' },
   { why: 'a :path of * with GET', fields: () => replaced(':path', '*'), becomes: 'reset' },
   { why: 'a :path with a space and HTTP/1.1 behind it', fields: () => replaced(':path', '/ HTTP/1.1\r\nx: y'), becomes: 'reset' },
   { why: 'a :path with bytes outside ASCII', fields: () => replaced(':path', '/\xe4'), becomes: 'target_invalid' },
   { why: 'a :method with a space', fields: () => replaced(':method', 'GET /x'), becomes: 'reset' },
+  { why: 'a :method with a line end', fields: () => replaced(':method', 'GET / HTTP/1.1\r\nhost: x\r\n\r\nGET'), becomes: 'reset' },
+  { why: 'a :path with a line end', fields: () => replaced(':path', '/\r\nx-smuggled: 1'), becomes: 'reset' },
   { why: 'an upper-case name', fields: () => [...get(), ['X-Upper', '1']], becomes: 'reset' },
   { why: 'connection', fields: () => [...get(), ['connection', 'close']], becomes: 'reset' },
   { why: 'transfer-encoding', fields: () => [...get(), ['transfer-encoding', 'chunked']], becomes: 'reset' },
@@ -96,19 +71,6 @@ for (const { why, fields, becomes } of [
   { why: 'two lengths', fields: () => [...get(), ['content-length', '0'], ['content-length', '0']], becomes: 'reset' },
   { why: 'a length that is no number', fields: () => [...get(), ['content-length', '+0']], becomes: 'reset' },
   { why: 'TRACE', fields: () => replaced(':method', 'TRACE'), becomes: 'method_refused' },
-  {
-    why: 'CONNECT',
-    fields: () => [
-      [':method', 'CONNECT'],
-      [':authority', authority],
-    ],
-    becomes: 'method_refused',
-  },
-  {
-    why: 'extended CONNECT, which was not offered',
-    fields: () => [...replaced(':method', 'CONNECT'), [':protocol', 'websocket']],
-    becomes: 'reset',
-  },
   { why: ':protocol with another method', fields: () => [...get(), [':protocol', 'websocket']], becomes: 'reset' },
   {
     why: `${LIMITS.headFieldsMax + 10} fields`,
@@ -119,7 +81,7 @@ for (const { why, fields, becomes } of [
   test(`I2 I10 a stream with ${why}: ${becomes}, nothing goes out, and the next stream is served`, async () => {
     using agent = await openFrameAgent(to)
     agent.send(whole(1, fields()))
-    assert.equal(await fate(agent), becomes)
+    assert.equal(await fateOf(agent), becomes)
     assert.equal(setting.secure.requests.length, 0)
     agent.send(whole(3, get()))
     await agent.until(answers(3))
@@ -130,15 +92,19 @@ for (const { why, fields, becomes } of [
   })
 }
 
-for (const [what, byte] of [
-  ['CR LF and a field', '\r\nx-smuggled: 1'],
-  ['NUL', '\0'],
-  ['a bare LF', '\n'],
-  ['a bare CR', '\r'],
+for (const [what, name, value] of [
+  ['a value with CR LF and a field', 'x-value', 'a\r\nx-smuggled: 1b'],
+  ['a value with NUL', 'x-value', 'a\0b'],
+  ['a value with a bare LF', 'x-value', 'a\nb'],
+  ['a value with a bare CR', 'x-value', 'a\rb'],
+  ['a name with CR LF', 'x-value\r\nx-smuggled', '1'],
+  ['a name with a colon', 'x-value: 1\r\nx-smuggled', '1'],
+  ['a name with a space', 'x-value x', '1'],
+  ['a name with a colon before it, which is no pseudo-header field', ':x-value', '1'],
 ] as const) {
-  test(`I10 a value with ${what} in it never reaches the upstream`, async () => {
+  test(`I10 ${what} never reaches the upstream`, async () => {
     using agent = await openFrameAgent(to)
-    agent.send(whole(1, [...get(), ['x-value', `a${byte}b`]]))
+    agent.send(whole(1, [...get(), [name, value]]))
     await agent.until(ends(1))
     agent.send(whole(3, get()))
     await agent.until(ends(3))
@@ -166,7 +132,7 @@ for (const { why, data } of [
     using agent = await openFrameAgent(to)
     const head = [...replaced(':method', 'POST'), ['content-length', '10']] as [string, string][]
     agent.send(headers(1, head), frame(TYPE.DATA, FLAG.END_STREAM, 1, Buffer.from(data)))
-    assert.match(await fate(agent), /reset|connection ends/)
+    assert.match(await fateOf(agent), /reset|connection ends/)
     await assertAlive()
     assert.deepEqual(
       setting.secure.requests.map(({ url }) => url),
@@ -197,7 +163,7 @@ test('a head of 1 MB in CONTINUATION frames ends the connection, and nothing goe
   const piece = fieldBlock([['x', 'y'.repeat(16_000)]])
   agent.send(headers(1, get(), 0), ...Array.from({ length: 64 }, () => frame(TYPE.CONTINUATION, 0, 1, piece)))
   agent.send(frame(TYPE.CONTINUATION, FLAG.END_HEADERS, 1))
-  assert.match(await fate(agent), /reset|connection ends/)
+  assert.match(await fateOf(agent), /reset|connection ends/)
   assert.equal(setting.secure.requests.length, 0)
   await assertAlive()
 })
@@ -223,7 +189,7 @@ test('a table entry of 4 KB that is named 60,000 times (HPACK bomb) goes nowhere
     ...Array.from({ length: 4 }, () => frame(TYPE.CONTINUATION, 0, 1, Buffer.alloc(12_000, 0xbe))),
   )
   agent.send(frame(TYPE.CONTINUATION, FLAG.END_HEADERS, 1))
-  assert.match(await fate(agent), /reset|connection ends/)
+  assert.match(await fateOf(agent), /reset|connection ends/)
   assert.equal(setting.secure.requests.length, 0)
   await assertAlive()
 })

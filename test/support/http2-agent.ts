@@ -80,6 +80,18 @@ export function speakFrames(socket: Duplex, first: Buffer = settings()): FrameAg
   }
 }
 
+/** What became of a request: `answered`, `reset`, `the connection ends`, or the code that the gate refused it with. */
+export async function fateOf(agent: FrameAgent, stream = 1): Promise<string> {
+  const isLast = ({ type, flags, stream: of }: Frame): boolean =>
+    type === TYPE.GOAWAY ||
+    (of === stream && (type === TYPE.RST_STREAM || ((type === TYPE.DATA || type === TYPE.HEADERS) && (flags & FLAG.END_STREAM) !== 0)))
+  const last = await agent.until(isLast).catch(() => undefined)
+  if (last === undefined || last.type === TYPE.GOAWAY) return 'the connection ends'
+  if (last.type === TYPE.RST_STREAM) return 'reset'
+  const body = agent.frames.filter(({ type, stream: of }) => type === TYPE.DATA && of === stream).map(({ payload }) => payload.toString())
+  return /"code":"(\w+)"/.exec(body.join(''))?.[1] ?? 'answered'
+}
+
 /** The fields of a plain GET. */
 export function getOf(authority: string, path = '/'): [string, string][] {
   return [
