@@ -93,12 +93,12 @@ const ZSTD: Codec = {
 /** How many bytes tell which codec it is. */
 export const CODEC_BYTES: Readonly<Record<Coding, number>> = { gzip: 0, deflate: 2, br: 0, zstd: 0 }
 
-/** @param first the first `CODEC_BYTES` of what is coded, or less if there is no more */
+/** @param first the beginning of what is coded, `CODEC_BYTES` or more */
 export function codecFor(coding: Coding, first: Buffer): Codec {
   if (coding === 'gzip') return GZIP
   if (coding === 'br') return BROTLI
   if (coding === 'zstd') return ZSTD
   // RFC 9110 §8.4.1.2: "deflate" is zlib's format (RFC 1950 §2.2), and some send what is inside of it alone.
-  const isZlib = first.length === 2 && ((first[0] ?? 0) & 0x8f) === 0x08 && first.readUInt16BE(0) % 31 === 0
+  const isZlib = first.length >= 2 && ((first[0] ?? 0) & 0x8f) === 0x08 && first.readUInt16BE(0) % 31 === 0
   return isZlib ? ZLIB : RAW
 }

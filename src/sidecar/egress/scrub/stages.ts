@@ -44,6 +44,7 @@ class Decompression implements Stage {
     this.#came = came
   }
 
+  /** Known when something has come out. */
   get codec(): Codec {
     return (this.#codec ??= codecFor(this.#coding, this.#first))
   }
@@ -64,7 +65,8 @@ class Decompression implements Stage {
   async *#take(chunk: Buffer): AsyncGenerator<Buffer> {
     let rest = chunk
     if (this.#codec === undefined) {
-      rest = this.#first = Buffer.concat([this.#first, chunk])
+      rest = this.#first.length === 0 ? chunk : Buffer.concat([this.#first, chunk])
+      this.#first = rest.subarray(0, CODEC_BYTES[this.#coding])
       if (rest.length < CODEC_BYTES[this.#coding]) return
     }
     this.#members = 0
@@ -78,8 +80,8 @@ class Decompression implements Stage {
   }
 
   async *#end(): AsyncGenerator<Buffer> {
-    // So few bytes came that they do not tell the codec: in none of them is that a whole body.
-    if (this.#codec === undefined && this.#first.length < CODEC_BYTES[this.#coding]) throw notScrubbable(`the answer is cut short`)
+    // So few bytes came that they do not tell the codec, which make no body in any.
+    if (this.#codec === undefined && this.#first.length > 0) throw notScrubbable(`the answer is not ${this.#coding}: it is cut short`)
     for await (const piece of this.#pump?.end() ?? []) yield this.#counted(piece)
   }
 
