@@ -150,8 +150,8 @@ function printCredential(label: string, { id, secret, place, also = [], oauth2, 
   return [`  ${label} ${id}: ${place}, secret ${secret} (${at})`, ...details.map((detail) => `              ${detail}`)]
 }
 
-function describeAnswers({ scrub, secrets }: ExplainedAnswers): string {
-  const names = secrets.join(', ')
+function describeAnswers({ scrub, secrets, accessTokens = [] }: ExplainedAnswers): string {
+  const names = [...secrets, ...accessTokens.map((id) => `access tokens of ${id}`)].join(', ')
   switch (scrub) {
     case 'replace':
       return `${names} written over in them (scrub: replace)`

@@ -22,8 +22,10 @@ export type ExplainedCredential = {
 
 export type ExplainedAnswers = {
   readonly scrub: ScrubMode
-  /** Names of secrets. */
+  /** Names of secrets that requests to the host may carry. */
   readonly secrets: readonly string[]
+  /** Ids of credentials whose access tokens they may carry. */
+  readonly accessTokens?: readonly string[]
 }
 
 export type CredentialExplanation = {
@@ -89,13 +91,15 @@ function notUsed({ id, place }: CredentialBinding, reason: string): string {
 
 function explainAnswers(policy: Policy, { host }: Facts, { scrub }: AllowedRule): ExplainedAnswers | undefined {
   const bound = policy.credentialsOf(host)
-  return bound.length === 0 ? undefined : { scrub, secrets: [...new Set(bound.flatMap(secretsOf))] }
+  if (bound.length === 0) return undefined
+  const minted = bound.filter(({ exchange }) => exchange !== undefined).map(({ id }) => id)
+  return { scrub, secrets: [...new Set(bound.flatMap(sentSecrets))], ...(minted.length > 0 && { accessTokens: minted }) }
 }
 
-/** Every secret that a credential is made of. */
-function secretsOf({ secret, place, also, exchange }: CredentialBinding): string[] {
-  const aws = place.kind === 'aws' ? [place.accessKeyId, place.sessionToken] : []
-  return [secret, ...aws, exchange?.clientSecret, ...also.map((field) => field.secret)].filter((name) => name !== undefined)
+/** The secrets that go out with requests. A key that signs never does, and what is exchanged goes to the token server alone. */
+function sentSecrets({ secret, place, also, exchange }: CredentialBinding): string[] {
+  const own = place.kind === 'aws' ? [place.accessKeyId, place.sessionToken] : [exchange === undefined ? secret : undefined]
+  return [...own, ...also.map((field) => field.secret)].filter((name) => name !== undefined)
 }
 
 function ownNotes({ ownCredentials }: AllowedRule): string[] {

@@ -328,13 +328,13 @@ test('an explanation says kind, place, budget and further fields of what is writ
     },
   )
   assert.equal(placeholders, undefined)
-  assert.deepEqual(answers, { scrub: 'block', secrets: ['T', 'V', 'U'] })
+  assert.deepEqual(answers, { scrub: 'block', secrets: ['U'], accessTokens: ['api'] })
   assert.deepEqual(notes, ['a request with a credential of its own is refused'])
 })
 
 for (const { url, place, scrub, secrets } of [
   { url: 'https://off.example.com/', place: 'query key', scrub: 'off', secrets: ['U'] },
-  { url: 'https://s3.example.com/', place: 'aws eu-west-1/s3', scrub: 'replace', secrets: ['U', 'T'] },
+  { url: 'https://s3.example.com/', place: 'aws eu-west-1/s3', scrub: 'replace', secrets: ['T'] },
 ]) {
   test(`an explanation of ${url} says "${place}"`, () => {
     const { credential, answers } = explainRequest(policyOf(bound), url, 'GET')
@@ -364,7 +364,7 @@ test('a route is explained with the credential that it names alone: without one 
   const bare = explainRequest(policy, 'http://sallyport:7070/route/bare/', 'GET')
   assert.equal(bare.credential, undefined)
   assert.match(bare.notes.join('\n'), /route "bare" names no credential, so none is written/)
-  assert.deepEqual(bare.answers, { scrub: 'replace', secrets: ['T', 'V', 'U'] })
+  assert.deepEqual(bare.answers, { scrub: 'replace', secrets: ['U'], accessTokens: ['api'] })
   assert.deepEqual(
     explainRequest(policy, 'http://sallyport:7070/route/git/', 'GET').placeholders?.map(({ id }) => id),
     ['git'],
@@ -380,7 +380,7 @@ test('policy explain and show print kind, place, budget and scrubbing, and no qu
     /^ {14}also header X-App of secret U$/m,
     /^ {14}oauth2 refresh_token at https:\/\/auth\.example\.com\/t$/m,
     /^ {14}budget 600 requests a minute, 100000000 bytes up$/m,
-    /^ {2}answers {5}refused where T, V, U would be in them \(scrub: block\)$/m,
+    /^ {2}answers {5}refused where U, access tokens of api would be in them \(scrub: block\)$/m,
   ])
     assert.match(api, line)
   assert.match(await explain('https://git.example.com/'), /^ {2}placeholder git: placeholder GH_TOKEN in header, body:\/t~1, secret T/m)
