@@ -1,200 +1,311 @@
 /**
- * I10: where a request ends is the same for every part of the gate and the upstream, or the request is refused.
+ * I10: where a request ends is the same for every part of the gate and the upstream, or the request is refused, by every way in.
  * Sources: RFC 9112 §6.3 and §11.2, CVE-2022-32213 to 32215, CVE-2023-30589, the corpus of http-desync research.
  */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { openTestGate } from '../support/gate.ts'
-import { API, CANARY, openSetting, policyFor } from '../support/setting.ts'
+import { after, before, test } from 'node:test'
+import { APPROACHES, ask, named, readAnswer } from '../support/every-client.ts'
+import { dialPort, EVERY_WAY, openEveryWay, routeTo, type EveryWay, type Way } from '../support/every-way.ts'
+import { headerOf, openHttp2Upstream, type Http2Upstream, type StreamRequest } from '../support/http2-upstream.ts'
+import { exchangeOn, exchangeRaw, statusOf } from '../support/raw-client.ts'
+import { CANARY } from '../support/setting.ts'
 import { openRawUpstream } from '../support/upstream.ts'
-import { exchangeRaw, exchangeTls, statusOf } from '../support/raw-client.ts'
 
-const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: HOST\r\n\r\n'
+/** One upstream of each version of HTTP, and one whose bytes are looked at. */
+const API = 'api.example.com'
+const STREAMS = 'streams.example.com'
+const RAW = 'raw.example.com'
+
+const POLICY = `version: 1
+network:
+  rules:
+    - {id: api, host: ${API}, action: allow, addresses: ["127.0.0.0/8"]}
+    - {id: streams, host: ${STREAMS}, action: allow, addresses: ["127.0.0.0/8"]}
+    - {id: raw, host: ${RAW}, action: allow, addresses: ["127.0.0.0/8"]}
+    - {id: secret, host: ${API}, paths: ["/secret"], action: deny}
+routes:
+${[API, STREAMS].map((host) => `  - {name: ${routeTo('https', host)}, upstream: "https://${host}", credential: token, addresses: ["127.0.0.0/8"]}\n`).join('')}\
+  - {name: ${routeTo('http', RAW)}, upstream: "http://${RAW}", addresses: ["127.0.0.0/8"]}
+credentials:
+  - {id: token, secret: API_TOKEN, inject: {domains: [${API}, ${STREAMS}], header: Authorization, prefix: "Bearer "}}
+secrets:
+  - {name: API_TOKEN, source: "env:API_TOKEN"}
+`
+
+const parts = new AsyncDisposableStack()
+let setting: EveryWay
+let api: Http2Upstream
+let streams: Http2Upstream
+/** The target of each request whose body came to its end. */
+const completed: string[] = []
+
+before(async () => {
+  setting = parts.use(await openEveryWay(POLICY, [API, STREAMS, RAW]))
+  const { at, tls } = setting
+  const answer = (request: StreamRequest, response: { end(text: string): unknown }): void => {
+    request.on('end', () => {
+      completed.push(request.url ?? '')
+      response.end('ok')
+    })
+  }
+  api = parts.use(await openHttp2Upstream(tls(API), { protocols: ['http/1.1'], answer, place: at(API, 443) }))
+  streams = parts.use(await openHttp2Upstream(tls(STREAMS), { protocols: ['h2'], answer, place: at(STREAMS, 443) }))
+})
+after(() => parts.disposeAsync())
+
+const UPSTREAMS = { [API]: () => api, [STREAMS]: () => streams } as const
+type Host = keyof typeof UPSTREAMS
+/** The bytes of requests to a host by a way: TARGET and HOST as that way has them, on one connection, and all that came back. */
+async function exchange(way: Way, host: Host, bytes: string): Promise<string> {
+  const { socket, target, authority } = await setting.open(way, 'https', host)
+  return exchangeOn(
+    socket,
+    Buffer.from(bytes.replaceAll(/TARGET(\/\w+)?/g, (_all, path?: string) => target(path ?? '/')).replaceAll('HOST', authority), 'latin1'),
+  )
+}
+
+const SMUGGLED = 'GET TARGET/smuggled HTTP/1.1\r\nHost: HOST\r\n\r\n'
 
 const REFUSED: readonly (readonly [why: string, head: string, body?: string])[] = [
-  ['two lengths that differ', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\nContent-Length: 40\r\n'],
-  ['two equal lengths', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nContent-Length: 4\r\n', 'body'],
-  ['a list of lengths', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4, 4\r\n', 'body'],
-  ['a signed length', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: +4\r\n', 'body'],
-  ['a negative length', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: -4\r\n'],
-  ['a hexadecimal length', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0x4\r\n', 'body'],
-  ['an empty length', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: \r\n'],
-  ['length and chunked', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'],
-  ['chunked and length', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n', '0\r\n\r\n'],
-  ['chunked, identity', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked, identity\r\n', '0\r\n\r\n'],
-  ['identity', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: identity\r\n'],
-  ['x-chunked', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: x-chunked\r\n', '0\r\n\r\n'],
-  ['gzip, chunked', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: gzip, chunked\r\n', '0\r\n\r\n'],
-  ['chunked twice', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'],
-  ['a vertical tab before chunked', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: \x0bchunked\r\n', '0\r\n\r\n'],
-  ['space before the colon', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length : 4\r\n', 'body'],
-  ['space before the colon of Transfer-Encoding', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding : chunked\r\n', '0\r\n\r\n'],
-  ['obsolete line folding', 'POST / HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\n'],
-  ['NUL in a value', 'GET / HTTP/1.1\r\nHost: HOST\r\nX: a\0b\r\n'],
-  ['NUL in a name', 'GET / HTTP/1.1\r\nHost: HOST\r\nX\0: a\r\n'],
-  ['bare CR in a value', 'GET / HTTP/1.1\r\nHost: HOST\r\nX: a\rTransfer-Encoding: chunked\r\n'],
-  ['bare LF between fields', 'GET / HTTP/1.1\r\nHost: HOST\r\nX: a\nContent-Length: 4\r\n'],
-  ['a field without a colon', 'GET / HTTP/1.1\r\nHost: HOST\r\nX\r\n'],
-  ['an empty field name', 'GET / HTTP/1.1\r\nHost: HOST\r\n: x\r\n'],
-  ['HTTP/2.0 in the request line', 'GET / HTTP/2.0\r\nHost: HOST\r\n'],
-  ['HTTP/1.9', 'GET / HTTP/1.9\r\nHost: HOST\r\n'],
+  ['two lengths that differ', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\nContent-Length: 40\r\n'],
+  ['two equal lengths', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nContent-Length: 4\r\n', 'body'],
+  ['a list of lengths', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4, 4\r\n', 'body'],
+  ['a signed length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: +4\r\n', 'body'],
+  ['a negative length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: -4\r\n'],
+  ['a hexadecimal length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0x4\r\n', 'body'],
+  ['an empty length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: \r\n'],
+  ['length and chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'],
+  ['chunked and length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n', '0\r\n\r\n'],
+  ['chunked, identity', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked, identity\r\n', '0\r\n\r\n'],
+  ['identity', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: identity\r\n'],
+  ['x-chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: x-chunked\r\n', '0\r\n\r\n'],
+  ['gzip, chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: gzip, chunked\r\n', '0\r\n\r\n'],
+  ['chunked twice', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'],
+  ['a vertical tab before chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: \x0bchunked\r\n', '0\r\n\r\n'],
+  ['space before the colon', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length : 4\r\n', 'body'],
+  ['space before the colon of Transfer-Encoding', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding : chunked\r\n', '0\r\n\r\n'],
+  ['obsolete line folding', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\n'],
+  ['NUL in a value', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\0b\r\n'],
+  ['NUL in a name', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX\0: a\r\n'],
+  ['bare CR in a value', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\rTransfer-Encoding: chunked\r\n'],
+  ['bare LF between fields', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\nContent-Length: 4\r\n'],
+  ['a field without a colon', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX\r\n'],
+  ['an empty field name', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\n: x\r\n'],
+  ['HTTP/2.0 in the request line', 'GET TARGET HTTP/2.0\r\nHost: HOST\r\n'],
+  ['HTTP/1.9', 'GET TARGET HTTP/1.9\r\nHost: HOST\r\n'],
   [
     'Upgrade: h2c',
-    'GET / HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n',
+    'GET TARGET HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n',
   ],
-  ['Upgrade: websocket', 'GET / HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'],
-  ['Transfer_Encoding, which some servers fold', 'POST / HTTP/1.1\r\nHost: HOST\r\nTransfer_Encoding: chunked\r\nContent-Length: 0\r\n'],
-  ['Content_Length, which some servers fold', 'POST / HTTP/1.1\r\nHost: HOST\r\nContent_Length: 50\r\nContent-Length: 0\r\n'],
-  ['TRACE', 'TRACE / HTTP/1.1\r\nHost: HOST\r\n'],
-  ['more header fields than the limit', `GET / HTTP/1.1\r\nHost: HOST\r\n${'X: y\r\n'.repeat(300)}`],
-  ['a header longer than the limit', `GET / HTTP/1.1\r\nHost: HOST\r\nX: ${'y'.repeat(1_000_000)}\r\n`],
+  ['Upgrade: websocket', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'],
+  [
+    'Transfer_Encoding, which some servers fold',
+    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer_Encoding: chunked\r\nContent-Length: 0\r\n',
+  ],
+  ['Content_Length, which some servers fold', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent_Length: 50\r\nContent-Length: 0\r\n'],
+  ['TRACE', 'TRACE TARGET HTTP/1.1\r\nHost: HOST\r\n'],
+  ['more header fields than the limit', `GET TARGET HTTP/1.1\r\nHost: HOST\r\n${'X: y\r\n'.repeat(300)}`],
+  ['a header longer than the limit', `GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: ${'y'.repeat(1_000_000)}\r\n`],
+  ['three equal lengths in one field', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4,4,4\r\n', 'body'],
+  [
+    'a length with a zero before it and another',
+    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nContent-Length: 04\r\n',
+    'body',
+  ],
+  ['a length with a line tab', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: \x0b4\r\n', 'body'],
+  ['a length with a fraction', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4.0\r\n', 'body'],
+  ['a length past 64 bits', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 18446744073709551620\r\n', 'body'],
+  ['chunked and nothing', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked,\r\n', '0\r\n\r\n'],
+  ['chunked with a parameter', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked;q=1\r\n', '0\r\n\r\n'],
+  ['chunked in quotes', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: "chunked"\r\n', '0\r\n\r\n'],
+  [
+    'chunked and then identity',
+    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n',
+    '0\r\n\r\n',
+  ],
+  [
+    'identity and then chunked',
+    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n',
+    '0\r\n\r\n',
+  ],
+  ['chunked that is folded', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding:\r\n chunked\r\n', '0\r\n\r\n'],
+  ['chunked with a NUL behind it', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\0\r\n', '0\r\n\r\n'],
+  [
+    'chunked in HTTP/1.0 with a length',
+    'POST TARGET HTTP/1.0\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n',
+    '0\r\n\r\n',
+  ],
+  ['a head that ends in bare LFs', 'GET TARGET HTTP/1.1\nHost: HOST\n\n'],
+  ['a bare LF behind the request line', 'GET TARGET HTTP/1.1\nHost: HOST\r\n'],
+  ['NUL in the request line', 'GET TARGET\0 HTTP/1.1\r\nHost: HOST\r\n'],
+  ['two spaces and another version behind the target', 'GET TARGET HTTP/1.1 HTTP/1.1\r\nHost: HOST\r\n'],
+  ['a version in lower case', 'GET TARGET http/1.1\r\nHost: HOST\r\n'],
+  ['space before the first field', 'GET TARGET HTTP/1.1\r\n Host: HOST\r\nHost: HOST\r\n'],
+  ['CL.TE in the case of TRACE', 'TRACE TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\n', 'body'],
+  ['CONNECT', 'CONNECT TARGET HTTP/1.1\r\nHost: HOST\r\n'],
 ]
 
-for (const [why, head, body = ''] of REFUSED) {
-  test(`I10 ${why}: refused, and the upstream gets neither the request nor what follows it`, async () => {
-    await using setting = await openSetting()
-    const { gate, secure, ca } = setting
-    const bytes = `${head}\r\n${body}${SMUGGLED}`.replaceAll('HOST', `${API}:${secure.port}`)
-    const answer = await exchangeTls(gate.port, API, secure.port, ca, bytes)
-    // Bytes after the head may break the connection before the answer is out: then there is none.
-    assert.ok(answer === '' || (statusOf(answer) >= 400 && statusOf(answer) < 600), answer.slice(0, 100))
-    assert.ok((answer.match(/HTTP\/1\.1 \d{3} /g)?.length ?? 0) <= 1, 'one answer at most, then the connection ends')
-    assert.deepEqual(secure.requests, [])
-  })
-}
-
-for (const [why, body] of [
-  ['a bad chunk size', 'zz\r\nbody\r\n0\r\n\r\n'],
-  ['a negative chunk size', '-1\r\nbody\r\n0\r\n\r\n'],
-  ['a chunk size past 64 bits', 'fffffffffffffffff\r\nbody\r\n0\r\n\r\n'],
-  ['bare LF after a chunk size', '4\nbody\r\n0\r\n\r\n'],
-  ['bytes after a chunk', '4\r\nbodyX\r\n0\r\n\r\n'],
-] as const) {
-  test(`I10 a chunked body with ${why} never completes at the upstream and nothing is smuggled`, async () => {
-    let completed = 0
-    await using setting = await openSetting({
-      answer: (_request, response) => {
-        completed += 1
-        response.end()
-      },
+for (const way of EVERY_WAY) {
+  for (const [why, head, body = ''] of REFUSED) {
+    test(`I10 ${way}: ${why} is refused, and no upstream gets the request or what follows it`, async () => {
+      for (const host of [API, STREAMS] as const) {
+        const { requests } = UPSTREAMS[host]()
+        const count = requests.length
+        const answer = await exchange(way, host, `${head}\r\n${body}${SMUGGLED}`)
+        // Bytes after the head may break the connection before the answer is out: then there is none.
+        assert.ok(answer === '' || (statusOf(answer) >= 400 && statusOf(answer) < 600), answer.slice(0, 100))
+        assert.ok((answer.match(/HTTP\/1\.1 \d{3} /g)?.length ?? 0) <= 1, 'one answer at most, then the connection ends')
+        assert.deepEqual(requests.slice(count), [])
+      }
     })
-    const { gate, secure, ca } = setting
-    const bytes = `POST /first HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n${body}${SMUGGLED}`.replaceAll(
-      'HOST',
-      `${API}:${secure.port}`,
+  }
+
+  for (const [why, body] of [
+    ['a bad chunk size', 'zz\r\nbody\r\n0\r\n\r\n'],
+    ['a negative chunk size', '-1\r\nbody\r\n0\r\n\r\n'],
+    ['a chunk size past 64 bits', 'fffffffffffffffff\r\nbody\r\n0\r\n\r\n'],
+    ['a chunk size in C’s notation', '0x4\r\nbody\r\n0\r\n\r\n'],
+    ['space behind a chunk size', '4 \r\nbody\r\n0\r\n\r\n'],
+    ['bare LF after a chunk size', '4\nbody\r\n0\r\n\r\n'],
+    ['bare LF after a chunk', '4\r\nbody\n0\r\n\r\n'],
+    ['bare LF in an extension', '4;a=b\nbody\r\n0\r\n\r\n'],
+    ['bytes after a chunk', '4\r\nbodyX\r\n0\r\n\r\n'],
+    ['a NUL in a trailer', '4\r\nbody\r\n0\r\nX: a\0b\r\n\r\n'],
+    ['a length in its trailers', '4\r\nbody\r\n0\r\nContent-Length: 9\r\n\r\n'],
+    ['a folded trailer', '4\r\nbody\r\n0\r\nX: a\r\n b\r\n\r\n'],
+  ] as const) {
+    test(`I10 ${way}: a chunked body with ${why} never completes at an upstream, and nothing is smuggled`, async () => {
+      for (const host of [API, STREAMS] as const) {
+        const { requests } = UPSTREAMS[host]()
+        const counts = [requests.length, completed.length]
+        await exchange(way, host, `POST TARGET/first HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n${body}${SMUGGLED}`)
+        assert.deepEqual(completed.slice(counts[1]), [])
+        assert.ok(requests.slice(counts[0]).every(({ url }) => url === '/first'))
+      }
+    })
+  }
+
+  test(`I10 ${way}: requests that are pipelined past a body are each decided and audited by themselves`, async () => {
+    const { requests } = api
+    const count = requests.length
+    const answer = await exchange(
+      way,
+      API,
+      'POST TARGET/ok HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\n\r\nbodyGET TARGET/secret HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n',
     )
-    await exchangeTls(gate.port, API, secure.port, ca, bytes)
-    assert.equal(completed, 0)
-    assert.equal(
-      secure.requests.some((request) => request.url === '/smuggled'),
-      false,
+    assert.deepEqual(
+      [...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1]),
+      ['200', '403'],
     )
+    assert.deepEqual(
+      requests.slice(count).map(({ url, body }) => `${url} ${body.toString()}`),
+      ['/ok body'],
+    )
+  })
+
+  for (const [why, head, body] of [
+    ['a length', 'Content-Length: 4\r\n', 'body'],
+    ['chunks', 'Transfer-Encoding: chunked\r\n', '4\r\nbody\r\n0\r\n\r\n'],
+    [
+      'chunks, named with more space before them and in capitals',
+      'Transfer-Encoding: \t  CHUNKED  \r\n',
+      '2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n',
+    ],
+    [
+      'chunk extensions and trailers',
+      'Transfer-Encoding: chunked\r\nTrailer: Authorization\r\n',
+      '4;ext=1\r\nbody\r\n0\r\nAuthorization: evil\r\nHost: evil\r\n\r\n',
+    ],
+  ] as const) {
+    test(`I10 ${way}: a GET whose body has ${why} is framed the same for either upstream, and the next request begins behind it`, async () => {
+      for (const host of [API, STREAMS] as const) {
+        const { requests } = UPSTREAMS[host]()
+        const count = requests.length
+        await exchange(
+          way,
+          host,
+          `GET TARGET/1 HTTP/1.1\r\nHost: HOST\r\n${head}\r\n${body}GET TARGET/2 HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n`,
+        )
+        const came = requests.slice(count)
+        assert.deepEqual(
+          came.map((request) => `${request.url} ${request.body.toString()}`),
+          ['/1 body', '/2 '],
+        )
+        assert.doesNotMatch(JSON.stringify(came.map(({ rawHeaders, rawTrailers }) => [rawHeaders, rawTrailers])), /evil|ext=1|trailer/i)
+      }
+    })
+  }
+
+  test(`I10 ${way}: fields named by Connection go, but not Host, not the length, and not our credential`, async () => {
+    for (const host of [API, STREAMS] as const) {
+      await exchange(
+        way,
+        host,
+        'POST TARGET/1 HTTP/1.1\r\nHost: HOST\r\nX-Hop: 1\r\nContent-Length: 4\r\nConnection: close, Host, X-Hop, Authorization, Content-Length\r\n\r\nbody',
+      )
+      const request = UPSTREAMS[host]().requests.at(-1)
+      assert.equal(request?.authority, host)
+      assert.equal(headerOf(request, 'authorization'), `Bearer ${CANARY}`)
+      assert.equal(headerOf(request, 'content-length'), '4')
+      assert.equal(headerOf(request, 'x-hop'), undefined)
+      assert.equal(request?.body.toString(), 'body')
+    }
   })
 }
 
-test('I10 pipelined requests past a body are each decided and audited by themselves', async () => {
-  await using setting = await openSetting({ rule: 'paths: ["/ok/**"]' })
-  const { gate, secure, ca } = setting
-  const host = `Host: ${API}:${secure.port}\r\n`
-  const answer = await exchangeTls(
-    gate.port,
-    API,
-    secure.port,
-    ca,
-    `POST /ok/1 HTTP/1.1\r\n${host}Content-Length: 4\r\n\r\nbodyGET /secret HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
-  )
-  assert.deepEqual(
-    [...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1]),
-    ['200', '403'],
-  )
-  assert.deepEqual(
-    secure.requests.map((request) => request.url),
-    ['/ok/1'],
-  )
-})
-
-test('I10 a GET with a body is framed the same for the upstream', async () => {
-  await using setting = await openSetting()
-  const { gate, secure, ca } = setting
-  const host = `Host: ${API}:${secure.port}\r\n`
-  await exchangeTls(
-    gate.port,
-    API,
-    secure.port,
-    ca,
-    `GET /1 HTTP/1.1\r\n${host}Content-Length: 4\r\n\r\nbodyGET /2 HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
-  )
-  assert.deepEqual(
-    secure.requests.map((request) => `${request.url} ${request.body.toString()}`).toSorted((a, b) => a.localeCompare(b)),
-    ['/1 body', '/2 '],
-  )
-})
+for (const approach of APPROACHES) {
+  test(`I10 ${named(approach)}: a body that looks like a request is a body, at either upstream`, async () => {
+    const body = `0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: ${API}\r\n\r\n`
+    for (const host of [API, STREAMS] as const) {
+      const { requests } = UPSTREAMS[host]()
+      const count = requests.length
+      assert.equal((await ask(setting, approach, { host, method: 'POST', path: '/body', body })).status, 200)
+      assert.deepEqual(
+        requests.slice(count).map((request) => [request.url, request.body.toString()]),
+        [['/body', body]],
+      )
+    }
+  })
+}
 
 test('I10 white space in the request line that the parser tolerates is not passed on', async () => {
   const lines: string[] = []
-  await using upstream = await openRawUpstream((socket) =>
-    socket.once('data', (bytes: Buffer) => {
-      lines.push(bytes.toString('latin1').split('\r\n')[0] ?? '')
-      socket.end('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n')
-    }),
+  await using upstream = await openRawUpstream(
+    (socket) =>
+      socket.once('data', (bytes: Buffer) => {
+        lines.push(bytes.toString('latin1').split('\r\n')[0] ?? '')
+        socket.end('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n')
+      }),
+    setting.at(RAW, 80),
   )
-  await using gate = await openTestGate({ policy: policyFor([upstream.port], { inject: '' }), hosts: { [API]: ['127.0.0.1'] } })
-  await exchangeRaw(
-    gate.port,
-    `GET  http://${API}:${upstream.port}/x HTTP/1.1\r\nHost: ${API}:${upstream.port}\r\nConnection: close\r\n\r\n`,
-  )
-  assert.deepEqual(lines, ['GET /x HTTP/1.1'])
-})
-
-test('I10 chunk extensions and request trailers end at the gate', async () => {
-  await using setting = await openSetting()
-  const { gate, secure, ca } = setting
-  await exchangeTls(
-    gate.port,
-    API,
-    secure.port,
-    ca,
-    `POST /1 HTTP/1.1\r\nHost: ${API}:${secure.port}\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\nConnection: close\r\n\r\n4;ext=1\r\nbody\r\n0\r\nAuthorization: evil\r\n\r\n`,
-  )
-  assert.equal(secure.requests[0]?.body.toString(), 'body')
+  for (const way of EVERY_WAY) {
+    const { socket, target, authority } = await setting.open(way, 'http', RAW)
+    const answer = readAnswer(
+      Buffer.from(await exchangeOn(socket, `GET  ${target('/x')} HTTP/1.1\r\nHost: ${authority}\r\nConnection: close\r\n\r\n`)),
+    )
+    assert.equal(answer.status, 204, way)
+  }
   assert.deepEqual(
-    secure.requests[0].rawHeaders.filter((field) => /evil|trailer/i.test(field)),
-    [],
+    lines,
+    EVERY_WAY.map(() => 'GET /x HTTP/1.1'),
   )
-})
-
-test('I10 fields named by Connection go, but not Host, not the length, and not our credential', async () => {
-  await using setting = await openSetting()
-  const { gate, secure, ca } = setting
-  await exchangeTls(
-    gate.port,
-    API,
-    secure.port,
-    ca,
-    `POST /1 HTTP/1.1\r\nHost: ${API}:${secure.port}\r\nX-Hop: 1\r\nContent-Length: 4\r\nConnection: close, Host, X-Hop, Authorization, Content-Length\r\n\r\nbody`,
-  )
-  const fields = new Map(secure.requests[0]?.rawHeaders.flatMap((name, i, all) => (i % 2 === 0 ? [[name.toLowerCase(), all[i + 1]]] : [])))
-  assert.equal(fields.get('host'), `${API}:${secure.port}`)
-  assert.equal(fields.get('authorization'), `Bearer ${CANARY}`)
-  assert.equal(fields.get('content-length'), '4')
-  assert.equal(fields.has('x-hop'), false)
+  assert.equal(upstream.connections, EVERY_WAY.length)
 })
 
 for (const [why, bytes] of [
   ['empty lines only', '\r\n\r\n\r\n\r\n'],
   ['garbage', '\x00\x01\x02\x03\x04\r\n\r\n'],
-  ['a TLS handshake on the proxy port', '\x16\x03\x01\x00\x05hello'],
+  ['a TLS handshake', '\x16\x03\x01\x00\x05hello'],
   ['an HTTP/2 preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
   ['HTTP/0.9', 'GET /\r\n\r\n'],
 ] as const) {
-  test(`the proxy port answers ${why} with an error or by closing, and goes on`, async () => {
-    await using setting = await openSetting()
-    const answer = await exchangeRaw(setting.gate.port, `${bytes}x y z\r\n\r\n`)
-    assert.ok(answer === '' || statusOf(answer) >= 400)
-    const next = await exchangeRaw(
-      setting.gate.port,
-      `GET http://${API}:${setting.plain.port}/ HTTP/1.1\r\nHost: ${API}:${setting.plain.port}\r\nConnection: close\r\n\r\n`,
-    )
-    assert.equal(statusOf(next), 200)
+  test(`the proxy port and the gateway answer ${why} with an error or by closing, and go on`, async () => {
+    const { port, ports } = setting.gate
+    for (const at of [port, ports.gateway]) {
+      const answer = await exchangeOn(await dialPort(at), `${bytes}x y z\r\n\r\n`)
+      assert.ok(answer === '' || statusOf(answer) >= 400)
+    }
+    assert.equal((await ask(setting, { way: 'absolute form', version: 'HTTP/1.1' }, { host: API })).status, 200)
+    assert.equal(statusOf(await exchangeRaw(ports.gateway, 'GET /healthz HTTP/1.1\r\nHost: sallyport\r\nConnection: close\r\n\r\n')), 200)
   })
 }
