@@ -2,104 +2,128 @@ import { SallyportError, type Refusal } from '../kernel/errors.ts'
 import type { System } from '../kernel/system.ts'
 import type { Budget } from '../wire/credential.ts'
 
-/** Counts what one request moves against the budget of its credential. @throws budget_exhausted when that is used up */
+/** Counts the bytes of one request's bodies. @throws budget_exhausted when they go over a limit */
 export type Meter = { up(bytes: number): void; down(bytes: number): void }
 
-/** What each credential has used in this session. Kept over reloads: a changed budget counts what was used before. I25 */
+/** A request that finds nothing left of a budget. With `retryAfterMs` there will be some again then. */
+export type BudgetRefusal = Refusal & { readonly retryAfterMs?: number }
+
+/** What the credentials of a session were used for. Outlives changes of the policy: a new limit counts what was used before. I25 */
 export type Budgets = {
-  /** Charges one request. */
-  open(id: string, budget: Budget | undefined): Meter | Refusal
+  /** Charges one request to the credential, or says why not; then nothing is charged. */
+  open(id: string, budget: Budget | undefined): Meter | BudgetRefusal
 }
 
-const SLOTS = 60
-const SLOT_MS = 1_000
+const UNLIMITED: Meter = { up() {}, down() {} }
+const KINDS = ['requests', 'bytesUp', 'bytesDown'] as const
+type Kind = (typeof KINDS)[number]
 
-/** How much of one thing was used, in all and in the last minute. */
-type Count = { total: number; readonly slots: number[]; at: number }
-type Used = { readonly requests: Count; readonly up: Count; readonly down: Count }
+const SECOND_MS = 1_000
+/** The running second and sixty whole ones: no minute, wherever it begins, has more than the limit. */
+const SECONDS = 61
 
-const KINDS = {
-  requests: { inAll: 'requests', perMinute: 'requestsPerMinute', written: 'requests' },
-  up: { inAll: 'bytesUp', perMinute: 'bytesUpPerMinute', written: 'bytes_up' },
-  down: { inAll: 'bytesDown', perMinute: 'bytesDownPerMinute', written: 'bytes_down' },
-} as const
-type Kind = keyof typeof KINDS
+/** How the limits are called in a policy. */
+const NAMES = { requests: 'requests', bytesUp: 'bytes_up', bytesDown: 'bytes_down' } as const
 
 export function createBudgets(system: Pick<System, 'elapsed'>): Budgets {
-  const used = new Map<string, Used>()
-
-  function usedBy(id: string): Used {
-    const known = used.get(id)
-    if (known) return known
-    const fresh = { requests: newCount(), up: newCount(), down: newCount() }
-    used.set(id, fresh)
-    return fresh
-  }
-
-  function lastMinute(count: Count): number {
-    const now = Math.floor(system.elapsed() / SLOT_MS)
-    // Slots that the time has passed over hold what is more than a minute old.
-    for (let passed = Math.max(count.at + 1, now - SLOTS + 1); passed <= now; passed += 1) count.slots[passed % SLOTS] = 0
-    count.at = Math.max(count.at, now)
-    return count.slots.reduce((sum, slot) => sum + slot, 0)
-  }
-
-  /** Which limit so much more would go over; counted only where none. */
-  function charge(id: string, budget: Budget, kind: Kind, amount: number): Refusal | undefined {
-    const count = usedBy(id)[kind]
-    const { inAll, perMinute, written } = KINDS[kind]
-    const total = budget[inAll]
-    const minute = budget[perMinute]
-    if (total !== undefined && count.total + amount > total) return exhausted(id, written, total, false)
-    if (lastMinute(count) + amount > (minute ?? Infinity)) return exhausted(id, `${written}_per_minute`, minute ?? 0, true)
-    count.total += amount
-    const slot = count.at % SLOTS
-    count.slots[slot] = (count.slots[slot] ?? 0) + amount
-    return undefined
-  }
-
-  /** Once its bytes are used up a credential starts no further request either. */
-  function spent(id: string, budget: Budget): Refusal | undefined {
-    for (const kind of ['up', 'down'] as const) {
-      const { inAll, perMinute, written } = KINDS[kind]
-      const count = usedBy(id)[kind]
-      const total = budget[inAll]
-      const minute = budget[perMinute]
-      if (total !== undefined && count.total >= total) return exhausted(id, written, total, false)
-      if (minute !== undefined && lastMinute(count) >= minute) return exhausted(id, `${written}_per_minute`, minute, true)
-    }
-    return undefined
-  }
-
+  const accounts = new Map<string, Record<Kind, Use>>()
+  const second = (): number => Math.floor(system.elapsed() / SECOND_MS)
   return {
     open(id, budget) {
       if (budget === undefined) return UNLIMITED
-      const refusal = spent(id, budget) ?? charge(id, budget, 'requests', 1)
-      if (refusal) return refusal
-      const count = (kind: Kind, bytes: number): void => {
-        const over = charge(id, budget, kind, bytes)
-        if (!over) return
-        // The bytes were on their way: they use up what was left, or small requests would go on beside a large one for ever.
-        const counted = usedBy(id)[kind]
-        counted.total += bytes
-        counted.slots[counted.at % SLOTS] = (counted.slots[counted.at % SLOTS] ?? 0) + bytes
-        throw new SallyportError('budget_exhausted', over.message, { ...(over.hint !== undefined && { hint: over.hint }) })
+      let account = accounts.get(id)
+      if (!account) accounts.set(id, (account = { requests: new Use(), bytesUp: new Use(), bytesDown: new Use() }))
+      const { requests, bytesUp, bytesDown } = account
+      for (const kind of KINDS) {
+        const refusal = refusalOf(id, kind, account[kind], budget, system.elapsed())
+        if (refusal) return refusal
       }
-      return { up: (bytes) => count('up', bytes), down: (bytes) => count('down', bytes) }
+      requests.add(second(), 1)
+      const charge = (kind: Kind, use: Use, bytes: number): void => {
+        use.add(second(), bytes)
+        // What goes over is counted as well: the next request is refused before it begins, and not in its middle.
+        const limit = overrun(kind, use, budget, second())
+        if (limit !== undefined) throw exhausted(id, limit)
+      }
+      return { up: (bytes) => charge('bytesUp', bytesUp, bytes), down: (bytes) => charge('bytesDown', bytesDown, bytes) }
     },
   }
 }
 
-const UNLIMITED: Meter = { up() {}, down() {} }
+/** How much was used, in all and second by second. */
+class Use {
+  total = 0
+  readonly #amounts = new Float64Array(SECONDS)
+  readonly #seconds = new Float64Array(SECONDS).fill(-1)
 
-function newCount(): Count {
-  return { total: 0, slots: Array.from({ length: SLOTS }, () => 0), at: -1 }
+  add(second: number, amount: number): void {
+    const i = second % SECONDS
+    if (this.#seconds[i] !== second) {
+      this.#seconds[i] = second
+      this.#amounts[i] = 0
+    }
+    this.#amounts[i] = (this.#amounts[i] ?? 0) + amount
+    this.total += amount
+  }
+
+  /** What was used in this second. */
+  #at(second: number): number {
+    const i = second % SECONDS
+    return second >= 0 && this.#seconds[i] === second ? (this.#amounts[i] ?? 0) : 0
+  }
+
+  lastMinute(second: number): number {
+    let sum = 0
+    for (let at = second - SECONDS + 1; at <= second; at += 1) sum += this.#at(at)
+    return sum
+  }
+
+  /** The first second in which less than `limit` was used in the minute before, if nothing more is. */
+  below(limit: number, second: number): number {
+    let sum = this.lastMinute(second)
+    for (let at = second - SECONDS + 1; at <= second; at += 1) {
+      sum -= this.#at(at)
+      if (sum < limit) return at + SECONDS
+    }
+    return second + SECONDS
+  }
 }
 
-function exhausted(id: string, limit: string, value: number, isPassing: boolean): Refusal {
+function limitsOf(kind: Kind, budget: Budget): { total: number; minute: number } {
+  return { total: budget[kind] ?? Infinity, minute: budget[`${kind}PerMinute`] ?? Infinity }
+}
+
+function refusalOf(id: string, kind: Kind, use: Use, budget: Budget, elapsedMs: number): BudgetRefusal | undefined {
+  const { total, minute } = limitsOf(kind, budget)
+  if (use.total >= total) return describe(id, limitName(kind, total, ''))
+  const second = Math.floor(elapsedMs / SECOND_MS)
+  if (minute === Infinity || use.lastMinute(second) < minute) return undefined
+  const refusal = describe(id, limitName(kind, minute, '_per_minute'))
+  // With a limit of nothing no time is the right one.
+  return minute > 0 ? { ...refusal, retryAfterMs: Math.ceil(use.below(minute, second) * SECOND_MS - elapsedMs) } : refusal
+}
+
+/** The limit that the use goes over, if it does. */
+function overrun(kind: Kind, use: Use, budget: Budget, second: number): string | undefined {
+  const { total, minute } = limitsOf(kind, budget)
+  if (use.total > total) return limitName(kind, total, '')
+  if (minute !== Infinity && use.lastMinute(second) > minute) return limitName(kind, minute, '_per_minute')
+  return undefined
+}
+
+function limitName(kind: Kind, limit: number, suffix: '' | '_per_minute'): string {
+  return `${NAMES[kind]}${suffix}: ${limit}`
+}
+
+function describe(id: string, limit: string): Refusal & { hint: string } {
   return {
     code: 'budget_exhausted',
-    message: `the credential "${id}" has used up its budget (${limit}: ${value})`,
-    hint: isPassing ? 'try again in a minute' : 'the operator can raise the budget in the policy, or start a new session',
+    message: `the budget of the credential ${id} is used up`,
+    hint: `the policy has ${limit}${limit.includes('per_minute') ? '; wait, and send less at once' : ' for the whole session'}`,
   }
+}
+
+function exhausted(id: string, limit: string): SallyportError {
+  const { message, hint } = describe(id, limit)
+  return new SallyportError('budget_exhausted', message, { hint })
 }

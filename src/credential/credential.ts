@@ -1,5 +1,5 @@
-export { setInBody, swapInBody } from './body.ts'
-export { createBudgets, type Budgets, type Meter } from './budgets.ts'
+export { setInBody, swapInBody, type BodySwap } from './body.ts'
+export { createBudgets, type BudgetRefusal, type Budgets, type Meter } from './budgets.ts'
 export { needsBodyHash, payloadHashOf, readAwsSignature, signAws } from './aws-signature.ts'
 export { credentialFiles, type ReadyFile } from './files.ts'
 export { openSecrets, type Secrets } from './secrets.ts'

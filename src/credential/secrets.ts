@@ -49,8 +49,10 @@ export function openSecrets(
   const obtained = new Map<string, readonly Secret[]>()
   const note = (secret: Secret): Secret => {
     const before = obtained.get(secret.name) ?? []
-    if (!before.some((value) => value.equals(secret))) obtained.set(secret.name, [secret, ...before].slice(0, LIMITS.formerSecretsMax))
-    return secret
+    // A value that comes back is the newest again, and the same object: what was made of it holds.
+    const same = before.find((value) => value.equals(secret)) ?? secret
+    obtained.set(secret.name, [same, ...before.filter((value) => value !== same)].slice(0, LIMITS.formerSecretsMax))
+    return same
   }
   for (const declaration of declarations) {
     const { name, source } = declaration

@@ -140,6 +140,8 @@ export const LIMITS = {
   scrubHitsMax: 10_000,
   /** Values that secrets of a host had before: answers are scrubbed of so many. */
   formerSecretsMax: 8,
+  /** Nesting of a JSON body that a credential is written into: 422 `body_unfit`. Real ones have a dozen levels. */
+  jsonDepthMax: 512,
   /** Secret values, in bytes. */
   secretBytesMax: 64 * 1024,
   /** A longer secret is looked for in pieces of at least half of this, each by itself: what a chunk's end may hold back is one piece. */
