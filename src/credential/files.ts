@@ -37,7 +37,7 @@ const PATH = String.raw`(?:/[A-Za-z0-9._~-]+)*/?`
 const FORMATS: Readonly<Record<CredentialFile['kind'], Format>> = {
   npmrc: {
     server: new RegExp(`^${NAME}${PORT}${PATH}$`),
-    serverIs: 'a host, or a host and a path, as registry.npmjs.org',
+    serverIs: 'a host, or a host and a path, as registry.example.com',
     login: 'none',
     // npm finds the token of a registry by its URL without the scheme, down to a slash.
     write: (entries) => lines(entries.map(({ server, value }) => `//${server.replace(/\/$/, '')}/:_authToken=${value}`)),
@@ -50,14 +50,14 @@ const FORMATS: Readonly<Record<CredentialFile['kind'], Format>> = {
   },
   pypirc: {
     server: new RegExp(`^https?://${NAME}${PORT}${PATH}$`),
-    serverIs: 'the URL that is uploaded to, as https://upload.pypi.org/legacy/',
+    serverIs: 'the URL that is uploaded to, as https://upload.example.com/legacy/',
     // What PyPI and those who speak its language take for "the password is a token".
     login: { usual: '__token__' },
     write: writePypirc,
   },
   docker: {
     server: new RegExp(`^(?:https?://)?${NAME}${PORT}${PATH}$`),
-    serverIs: 'a registry, as ghcr.io or https://index.docker.io/v1/',
+    serverIs: 'a registry, as registry.example.com, with the scheme and path that the program keeps',
     login: {},
     write: (entries) =>
       `${JSON.stringify(
@@ -76,8 +76,11 @@ const LOGIN = /^[A-Za-z0-9_][A-Za-z0-9._~@+|$/=-]{0,254}$/
 const VALUE = /^[A-Za-z0-9._~:-]+$/
 /** The section that lists the others. */
 const INDEX = 'distutils'
-/** What twine and others call these two without being told. */
-const USUAL_SECTIONS: Readonly<Record<string, string>> = { 'upload.pypi.org': 'pypi', 'test.pypi.org': 'testpypi' }
+/** What twine and others call the public index and the one for tries without being told. */
+const USUAL_SECTIONS = [
+  { host: /^upload\.pypi\./, name: 'pypi' },
+  { host: /^test\.pypi\./, name: 'testpypi' },
+] as const
 
 /**
  * The files of all credentials that have one, each kind once, with the placeholders of `values` (by the name of their
@@ -144,7 +147,7 @@ function writePypirc(entries: readonly Entry[]): string {
   const sections = new Map<string, Entry>()
   for (const entry of entries) {
     const host = /^https?:\/\/([^/:]+)/.exec(entry.server)?.[1]?.toLowerCase() ?? ''
-    const name = USUAL_SECTIONS[host] ?? host
+    const name = USUAL_SECTIONS.find((usual) => usual.host.test(host))?.name ?? host
     let free = name
     for (let n = 2; sections.has(free) || free === INDEX; n += 1) free = `${name}-${n}`
     sections.set(free, entry)

@@ -70,7 +70,10 @@ test('run again the placeholders stay what they are; what the policy says by the
   await using here = await composePlace('work', policyWith(NPM))
   await here.run('--workspace', here.workspace, '--policy', here.policy)
   const before = await resolved(here)
-  writeFileSync(here.policy, policyWith(NPM, 'placeholder: OTHER_TOKEN, paths: ["/a"], file: {docker: {server: ghcr.io, login: me}}'))
+  writeFileSync(
+    here.policy,
+    policyWith(NPM, 'placeholder: OTHER_TOKEN, paths: ["/a"], file: {docker: {server: registry.example.com, login: me}}'),
+  )
   await here.run()
   const { agent, seed } = await resolved(here)
   assert.equal(seed, before.seed)

@@ -10,7 +10,7 @@ import { bodyOf, exchangeRaw, statusOf } from '../support/raw-client.ts'
 const LEASE = 'lease-of-this-session-1f6b20'
 const VALUES = { GH_TOKEN: 'ghp_SALLYPORTbbbbbbbbbbbbbbbbbbbbbbbbbbbb', NPM_TOKEN: 'npm_SALLYPORTaaaaaaaaaaaaaaaaaaaaaaaaaaaa' }
 const FILES = [
-  { name: 'npmrc', path: '.npmrc', content: `//registry.npmjs.org/:_authToken=${VALUES.NPM_TOKEN}\n` },
+  { name: 'npmrc', path: '.npmrc', content: `//registry.example.com/:_authToken=${VALUES.NPM_TOKEN}\n` },
   { name: 'docker', path: '.docker/config.json', content: '{"auths": {}}\n' },
 ] as const
 

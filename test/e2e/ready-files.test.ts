@@ -98,7 +98,7 @@ test('python reads login and placeholder of .netrc, whose owner and mode it look
 for (const parser of ['ConfigParser', 'RawConfigParser']) {
   test(`python’s ${parser} reads .pypirc as those who upload do`, async () => {
     await using home = await openHome(
-      { kind: 'pypirc', server: 'https://upload.pypi.org/legacy/' },
+      { kind: 'pypirc', server: 'https://upload.pypi.example.com/legacy/' },
       { kind: 'pypirc', server: 'https://pkg.example.com/simple/', login: 'me' },
     )
     const script = `
@@ -109,7 +109,7 @@ names = [name.strip() for name in config.get("distutils", "index-servers").split
 print(json.dumps([[name, *(config.get(name, key) for key in ("repository", "username", "password"))] for name in names]))`
     const { stdout, stderr } = await home.run('python3', '-c', script)
     assert.deepEqual(JSON.parse(stdout || stderr), [
-      ['pypi', 'https://upload.pypi.org/legacy/', '__token__', TOKEN],
+      ['pypi', 'https://upload.pypi.example.com/legacy/', '__token__', TOKEN],
       ['pkg.example.com', 'https://pkg.example.com/simple/', 'me', TOKEN],
     ])
   })

@@ -10,7 +10,7 @@ const NOTHING: Worthless = { values: {}, files: [] }
 const SOME: Worthless = {
   values: { NPM_TOKEN: 'npm_SALLYPORTaaaaaaaaaaaaaaaaaaaaaaaaaaaa' },
   files: [
-    { name: 'npmrc', path: '.npmrc', content: '//registry.npmjs.org/:_authToken=npm_SALLYPORTaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n' },
+    { name: 'npmrc', path: '.npmrc', content: '//registry.example.com/:_authToken=npm_SALLYPORTaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n' },
     { name: 'docker', path: '.docker/config.json', content: '{"auths": {}}\n' },
   ],
 }

@@ -21,7 +21,7 @@ function contentOf(file: CredentialFile): string | undefined {
 test('two credentials of a kind stand in one file, and credentials without a file in none', () => {
   const files = credentialFiles(
     [
-      bound({ kind: 'npmrc', server: 'registry.npmjs.org' }),
+      bound({ kind: 'npmrc', server: 'registry.example.com' }),
       { place: placeholder('GH_TOKEN') },
       bound({ kind: 'npmrc', server: 'npm.pkg.github.com' }, 'GH_TOKEN'),
       bound({ kind: 'netrc', server: 'github.com', login: 'x-access-token' }, 'GH_TOKEN'),
@@ -32,7 +32,7 @@ test('two credentials of a kind stand in one file, and credentials without a fil
     {
       name: 'npmrc',
       path: '.npmrc',
-      content: `//registry.npmjs.org/:_authToken=${VALUES.NPM_TOKEN}\n//npm.pkg.github.com/:_authToken=${VALUES.GH_TOKEN}\n`,
+      content: `//registry.example.com/:_authToken=${VALUES.NPM_TOKEN}\n//npm.pkg.github.com/:_authToken=${VALUES.GH_TOKEN}\n`,
     },
     { name: 'netrc', path: '.netrc', content: `machine github.com login x-access-token password ${VALUES.GH_TOKEN}\n` },
   ])
@@ -50,16 +50,16 @@ for (const server of ['git.example.com/api/v4/packages/npm', 'git.example.com/ap
 }
 
 test('a docker file has the login and the placeholder in base64', () => {
-  const content = contentOf({ kind: 'docker', server: 'https://index.docker.io/v1/', login: 'acme' })
+  const content = contentOf({ kind: 'docker', server: 'https://registry.example.com/v1/', login: 'acme' })
   assert.deepEqual(JSON.parse(content ?? ''), {
-    auths: { 'https://index.docker.io/v1/': { auth: Buffer.from(`acme:${VALUES.NPM_TOKEN}`).toString('base64') } },
+    auths: { 'https://registry.example.com/v1/': { auth: Buffer.from(`acme:${VALUES.NPM_TOKEN}`).toString('base64') } },
   })
 })
 
 test('a pypirc has a section for each index, called as programs call it, and no two of one name', () => {
   const servers = [
-    'https://upload.pypi.org/legacy/',
-    'https://test.pypi.org/legacy/',
+    'https://upload.pypi.example.com/legacy/',
+    'https://test.pypi.example.com/legacy/',
     'https://pkg.example.com/a/',
     'https://pkg.example.com/b/',
     'https://distutils/',
@@ -92,17 +92,17 @@ for (const second of [
 
 for (const { why, file } of [
   { why: 'a netrc without a login', file: { kind: 'netrc', server: 'github.com' } },
-  { why: 'a docker file without a login', file: { kind: 'docker', server: 'ghcr.io' } },
-  { why: 'an npmrc with a login', file: { kind: 'npmrc', server: 'registry.npmjs.org', login: 'me' } },
+  { why: 'a docker file without a login', file: { kind: 'docker', server: 'registry.example.com' } },
+  { why: 'an npmrc with a login', file: { kind: 'npmrc', server: 'registry.example.com', login: 'me' } },
   { why: 'a netrc with a port', file: { kind: 'netrc', server: 'github.com:443', login: 'me' } },
   { why: 'a netrc with a second machine in its name', file: { kind: 'netrc', server: 'a.example.com login x\nmachine b', login: 'me' } },
-  { why: 'a pypirc without a scheme', file: { kind: 'pypirc', server: 'upload.pypi.org' } },
+  { why: 'a pypirc without a scheme', file: { kind: 'pypirc', server: 'upload.pypi.example.com' } },
   { why: 'a pypirc with a section in its URL', file: { kind: 'pypirc', server: 'https://a.example.com/\n[b]' } },
   { why: 'a pypirc with an interpolation', file: { kind: 'pypirc', server: 'https://a.example.com/%(x)s' } },
   { why: 'a pypirc with a login in its URL', file: { kind: 'pypirc', server: 'https://me:you@a.example.com/' } },
   { why: 'an npmrc with a variable of the environment', file: { kind: 'npmrc', server: '${HOME}' } },
   { why: 'an npmrc with a key of its own', file: { kind: 'npmrc', server: 'a.example.com/:registry=http://evil.example.com/' } },
-  { why: 'an npmrc with a scheme', file: { kind: 'npmrc', server: 'https://registry.npmjs.org/' } },
+  { why: 'an npmrc with a scheme', file: { kind: 'npmrc', server: 'https://registry.example.com/' } },
   { why: 'an empty server', file: { kind: 'npmrc', server: '' } },
   { why: 'a docker file of __proto__', file: { kind: 'docker', server: '__proto__', login: 'me' } },
 ] satisfies { why: string; file: CredentialFile }[]) {
@@ -122,7 +122,7 @@ for (const login of ['', 'a b', 'a\tb', 'a\nb', 'a:b', 'a"b', "a'b", 'a#b', 'a;b
 
 for (const value of [undefined, '', 'a b', 'a\nb', 'a"b', '${HOME}', 'a#b', 'a%b', 'a/b', 'a=b', 'a;b']) {
   test(`a placeholder ${JSON.stringify(value)} is refused, and is not in the error`, () => {
-    const file: CredentialFile = { kind: 'npmrc', server: 'registry.npmjs.org' }
+    const file: CredentialFile = { kind: 'npmrc', server: 'registry.example.com' }
     assert.throws(
       () => credentialFiles([bound(file)], value === undefined ? {} : { NPM_TOKEN: value }),
       (error: Error) => !value || !error.message.includes(value),
