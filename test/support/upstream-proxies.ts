@@ -17,6 +17,8 @@ export type ProxyOptions = {
   readonly tls?: { cert: string; key: string }
   /** It refuses everything with this status, or SOCKS reply. */
   readonly refuse?: number
+  /** HTTP only: every CONNECT leads to this port of loopback, whatever host and port it names. */
+  readonly leadsTo?: number
   /** SOCKS only: its answer waits for what the server says first, and comes in one piece with it. */
   readonly isServerFirst?: boolean
 }
@@ -49,7 +51,7 @@ export async function openHttpProxy(options: ProxyOptions = {}): Promise<TestPro
     socket.on('error', () => {})
     const status = problemOf(request)
     if (status !== undefined) return void socket.end(`HTTP/1.1 ${status} No\r\nContent-Length: 2\r\n\r\nno`)
-    const onward = connect(Number(request.url?.split(':').at(-1)), '127.0.0.1')
+    const onward = connect(options.leadsTo ?? Number(request.url?.split(':').at(-1)), '127.0.0.1')
     onward.on('error', () => socket.destroy())
     socket.once('close', () => onward.destroy())
     onward.on('connect', () => {
