@@ -27,9 +27,10 @@ before(async () => {
   for (const protocol of ['http/1.1', 'h2'] as const) {
     upstreams[protocol] = parts.use(await openHttp2Upstream(tls, { protocols: [protocol], answer, isRecording: false }))
   }
+  const ports = [portOf('http/1.1'), portOf('h2')]
   gate = parts.use(
     await openTestGate({
-      policy: policyFor([portOf('http/1.1'), portOf('h2')]),
+      policy: policyFor(ports, { rule: 'scrub: "off"', rules: OWN_COOKIES(ports) }),
       env: { API_TOKEN: CANARY },
       upstreamCa: [authority.file],
       hosts: { [API]: ['127.0.0.1'] },
@@ -39,6 +40,10 @@ before(async () => {
 })
 after(() => parts.disposeAsync())
 beforeEach(() => Object.values(upstreams).forEach(({ requests }) => (requests.length = 0)))
+
+/** Where a credential is written the agent's own cookies don't go along. */
+const OWN_COOKIES = (ports: readonly number[]): string =>
+  `    - {id: own, host: ${API}, ports: [${ports.join(', ')}], paths: [/cookies], action: allow, addresses: ["127.0.0.0/8"], own_credentials: pass}\n`
 
 const portOf = (protocol: Protocol): number => upstreams[protocol]?.port ?? 0
 
@@ -174,7 +179,7 @@ async function http1AnswerOf(request: ReturnType<typeof requestHttp1>, head: Pro
   request.on('information', ({ statusCode, headers }) => interim.push({ ':status': statusCode, ...headers }))
   const ended = new Promise((resolve) => request.once('close', resolve))
   const response = await Promise.race([head, ended.then(() => undefined)])
-  const none = { status: 0, headers: [], body: '', trailers: [], interim, rstCode: 1, isHeadAll: false }
+  const none = { status: 0, headers: [], body: '', bytes: Buffer.alloc(0), trailers: [], interim, rstCode: 1, isHeadAll: false }
   if (!response) return none
   response.on('error', () => {})
   response.on('data', (chunk: Buffer) => body.push(chunk))
@@ -183,6 +188,7 @@ async function http1AnswerOf(request: ReturnType<typeof requestHttp1>, head: Pro
     status: response.statusCode ?? 0,
     headers: response.rawHeaders,
     body: Buffer.concat(body).toString(),
+    bytes: Buffer.concat(body),
     trailers: response.rawTrailers,
     interim,
     rstCode: response.complete ? 0 : 1,
