@@ -43,7 +43,7 @@ export function describeExchange({ grant, tokenUrl }: TokenExchange): string {
   return `oauth2 ${grant} at ${tokenUrl.replace(/\?.*$/s, '')}`
 }
 
-/** `.npmrc for registry.npmjs.org`. */
+/** `.npmrc for registry.example.com`. */
 export function describeFile({ kind, server }: CredentialFile): string {
   return `${kind} for ${server}`
 }

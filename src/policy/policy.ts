@@ -13,7 +13,6 @@ import { compileRules } from './rules.ts'
 
 export type {
   AllowedRule,
-  AlsoPlace,
   CredentialBinding,
   Decision,
   Diagnostic,
@@ -22,12 +21,9 @@ export type {
   EffectiveRoute,
   EffectiveRule,
   Facts,
-  OwnCredentials,
   Place,
-  PlaceholderDefinition,
   Policy,
   Route,
-  ScrubMode,
   SecretSource,
   TunnelDecision,
 } from './model.ts'

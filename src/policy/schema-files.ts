@@ -7,10 +7,16 @@ const PATH = String.raw`(?:/[A-Za-z0-9._~-]+)*/?`
 
 /** What each program calls a server; all else would be read differently, or as more than a name. */
 const SERVERS = {
-  npmrc: { form: new RegExp(`^${NAME}${PORT}${PATH}$`), is: 'a host, or a host and a path, as "registry.npmjs.org"' },
+  npmrc: { form: new RegExp(`^${NAME}${PORT}${PATH}$`), is: 'a host, or a host and a path, as "registry.example.com"' },
   netrc: { form: new RegExp(`^${NAME}$`), is: 'a host without a port, as "github.com"' },
-  pypirc: { form: new RegExp(`^https?://${NAME}${PORT}${PATH}$`), is: 'the URL that is uploaded to, as "https://upload.pypi.org/legacy/"' },
-  docker: { form: new RegExp(`^(?:https?://)?${NAME}${PORT}${PATH}$`), is: 'a registry, as "ghcr.io" or "https://index.docker.io/v1/"' },
+  pypirc: {
+    form: new RegExp(`^https?://${NAME}${PORT}${PATH}$`),
+    is: 'the URL that is uploaded to, as "https://upload.example.com/legacy/"',
+  },
+  docker: {
+    form: new RegExp(`^(?:https?://)?${NAME}${PORT}${PATH}$`),
+    is: 'a registry, as "registry.example.com" or "https://registry.example.com/v1/"',
+  },
 } as const
 
 export const FILE_KINDS = Object.keys(SERVERS) as (keyof typeof SERVERS)[]

@@ -164,8 +164,8 @@ test('a file that the policy takes can be written for its program', () => {
     fc.constantFrom(
       'a.example.com',
       'a.example.com/npm',
-      'https://upload.pypi.org/legacy/',
-      'ghcr.io:443',
+      'https://upload.example.com/legacy/',
+      'registry.example.com:443',
       '-a',
       'a b',
       'a/',

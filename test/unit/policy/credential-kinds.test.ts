@@ -147,7 +147,7 @@ const KINDS: readonly { title: string; inject: object; rest?: object; binding: P
   ...[
     { kind: 'netrc', server: 'a.example.com', login: 'x-access-token' },
     { kind: 'pypirc', server: 'https://a.example.com/legacy/' },
-    { kind: 'docker', server: 'https://index.docker.io/v1/', login: 'oauth2accesstoken' },
+    { kind: 'docker', server: 'https://registry.example.net/v1/', login: 'oauth2accesstoken' },
   ].map(({ kind, ...file }) => ({
     title: `a file for ${kind}`,
     inject: { placeholder: 'TOKEN', file: { [kind]: file } },
@@ -227,7 +227,7 @@ const BAD: readonly { inject: object; rest?: object; error: RegExp }[] = [
   { inject: { placeholder: 'P', file: { npmrc: { server: 'a', login: 'b' } } }, error: /unknown key "login"/ },
   { inject: { placeholder: 'P', file: { netrc: { server: 'a.example.com' } } }, error: /file\.netrc\.login is missing/ },
   { inject: { placeholder: 'P', file: { netrc: { server: 'a', login: 'b c' } } }, error: /login "b c" may have letters/ },
-  { inject: { placeholder: 'P', file: { pypirc: { server: 'upload.pypi.org' } } }, error: /write the URL that is uploaded to/ },
+  { inject: { placeholder: 'P', file: { pypirc: { server: 'upload.example.com' } } }, error: /write the URL that is uploaded to/ },
   { inject: { placeholder: 'P', file: { npmr: { server: 'a' } } }, error: /unknown key "npmr": did you mean "npmrc"\?/ },
   { inject: { aws: { region: 'EU', service: 's3', access_key_id: 'ID' } }, error: /region "EU" must be one name like "eu-west-1"/ },
   { inject: { aws: { region: 'eu-west-1', service: '*', access_key_id: 'ID' } }, error: /service "\*" must be one name like "s3"/ },

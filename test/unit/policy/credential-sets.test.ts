@@ -237,7 +237,7 @@ const LINTS: readonly { why: string; inject: object; rest?: object; warning: Reg
   },
   {
     why: "docker's file for a registry whose login is elsewhere",
-    inject: { ...at, placeholder: 'P', file: { docker: { server: 'https://index.docker.io/v1/', login: 'x' } } },
+    inject: { ...at, placeholder: 'P', file: { docker: { server: 'https://registry.example.net/v1/', login: 'x' } } },
     warning: undefined,
   },
 ]
