@@ -4,7 +4,7 @@ import * as zlib from 'node:zlib'
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { answerWith, CANARY, cut, MARKS, openScrubbing } from '../../support/scrubbing.ts'
 
-type Format = { code(bytes: Buffer): Buffer; decode(bytes: Buffer): Buffer }
+type Format = { code: (bytes: Buffer) => Buffer; decode: (bytes: Buffer) => Buffer }
 
 /** Each by the functions that hold a whole body at once. */
 const FORMATS: Readonly<Record<string, Format & { coding: string }>> = {
