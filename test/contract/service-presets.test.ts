@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { parse } from 'yaml'
+import { Rule } from '../../src/policy/schema.ts'
 import { policyInHead, presetPolicy, PRESETS, presetProblems, readPreset, secretsInHead, SERVICES } from '../support/service-presets.ts'
 import { problemsOf } from '../support/policy.ts'
 
@@ -77,3 +79,16 @@ test('presets that share a host, a secret or a placeholder load together', () =>
 function placeholdersOf(name: string): string[] {
   return presetPolicy(name).placeholders.map((placeholder) => placeholder.name)
 }
+
+test('every rule that stands commented out in a preset is one that a policy takes: it is there to be copied', () => {
+  let count = 0
+  for (const name of PRESETS) {
+    for (const [, text = ''] of readPreset(name).matchAll(/^ +# (- (?:\{id: .*action: .*\}|id: .*\n(?: +# {3}.*\n)+))/gm)) {
+      for (const rule of parse(text.replaceAll(/^ +# /gm, '')) as unknown[]) {
+        assert.deepEqual(Rule.safeParse(rule).error?.issues ?? [], [], `${name}: ${text}`)
+        count += 1
+      }
+    }
+  }
+  assert.ok(count >= 14)
+})
