@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { SallyportError } from '../kernel/errors.ts'
 import { parseShape, SHAPE_ALPHABETS, type PlaceholderShape, type ShapeSlot } from '../wire/placeholder-shape.ts'
-import { hiddenIn, needleOf, percentDecoded } from './encodings.ts'
+import { hiddenIn, needleOf, replacedInPercent } from './encodings.ts'
 import { describePlace, mapHead, textOf, type FoundPlace, type Head, type Piece } from './head-places.ts'
 
 /** A placeholder in a request. `name` is that of its variable. */
@@ -45,10 +45,9 @@ export function createPlaceholders(definitions: readonly { readonly name: string
       const add = (name: string, place: FoundPlace): Map<string, Found> => found.set(JSON.stringify([name, place]), { name, place })
       if (met.length === 0) return []
       mapHead(head, (piece) => {
-        const text = meaningOf(piece)
         for (const needle of met) {
-          const rest = text.replaceAll(needle.value, '\n')
-          if (rest !== text) add(needle.name, piece.place)
+          const rest = without(piece, needle.value)
+          if (rest !== piece.text) add(needle.name, piece.place)
           // Beside one in its place there may be another one that hides.
           if (piece.coding !== 'opaque' && hiddenIn(rest, [needle]).length > 0) add(needle.name, spelledOtherwise(piece.place))
         }
@@ -67,9 +66,9 @@ export function createPlaceholders(definitions: readonly { readonly name: string
   }
 }
 
-/** The text of a piece as its reader decodes it. */
-function meaningOf({ text, coding }: Piece): string {
-  return coding === 'percent' ? percentDecoded(text) : text
+/** The text of a piece with a gap wherever its reader finds the value: just what a swap takes. */
+function without({ text, coding }: Piece, value: string): string {
+  return coding === 'percent' ? replacedInPercent(text, value, '\n') : text.replaceAll(value, '\n')
 }
 
 function spelledOtherwise(place: FoundPlace): FoundPlace {

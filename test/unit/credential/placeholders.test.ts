@@ -100,6 +100,15 @@ describe('a placeholder is found', () => {
     assert.equal(placeholders.inHostname('sallyport.example.com'), undefined)
   })
 
+  test('where a percent sign in front takes its first letters for an escape, and it is in no listed place', () => {
+    const bot = PLACEHOLDERS.values['BOT'] ?? ''
+    const found = find(['X-Api-Key', bot], `/?key=%${bot}`)
+    assert.deepEqual(
+      found.map(({ place }) => place.kind),
+      ['header', 'elsewhere'],
+    )
+  })
+
   for (const { why, path, headers, places } of misplacedHeads(P))
     test(`I23: in ${why}, and in no listed place alone`, () => {
       const found = find(headers, path)
