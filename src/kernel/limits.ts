@@ -148,9 +148,9 @@ export const LIMITS = {
   redactorPieceCharsMax: 512,
   /** Characters, hex bytes and base64 letters of all secrets that are looked for together (six a byte): more is `secret_invalid`. */
   redactorUnitsMax: 8_000_000,
-  /** What one set of secrets may keep to search fast, half a KiB a state: beyond it begins anew. */
-  redactorStatesMax: 8_192,
-  redactorStatePositionsMax: 512 * 1024,
+  /** What one set of secrets may keep to search fast: states of half a KiB each, positions in them of four bytes. Beyond, it begins anew. */
+  redactorStatesMax: 4_096,
+  redactorPositionsMax: 1024 * 1024,
   /** One exchange for an access token, from the look-up of the token server's name to the last byte of its answer. */
   tokenExchangeMs: 15_000,
   /** What a token server answers; an access or refresh token in it. More is 502 `token_exchange_failed`. */

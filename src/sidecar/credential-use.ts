@@ -17,7 +17,7 @@ export type CredentialUseParts = {
 }
 
 /** What requests need to carry credentials, and their answers to lose them again. It outlives replacements of the policy. */
-export function createCredentialUse(parts: CredentialUseParts): Pick<HandleParts, 'budgets' | 'sending' | 'scrubbing'> {
+export function createCredentialUse(parts: CredentialUseParts): Pick<HandleParts, 'budgets' | 'tokens' | 'held' | 'scrubbing'> {
   const client = createTokenClient(parts)
   // I3: a request of the gate's own is in the audit before it leaves, like any other.
   const post: TokenPost = async (url, ...rest) => {
@@ -25,5 +25,5 @@ export function createCredentialUse(parts: CredentialUseParts): Pick<HandleParts
     return client(url, ...rest)
   }
   const tokens = createTokenExchanges(post, parts.system)
-  return { budgets: createBudgets(parts.system), sending: { tokens, held: { bytes: 0 } }, scrubbing: createScrubbing(tokens) }
+  return { budgets: createBudgets(parts.system), tokens, held: { bytes: 0 }, scrubbing: createScrubbing(tokens) }
 }

@@ -23,7 +23,7 @@ for (const name of Object.keys(LIMITS)) {
   test(`the limit ${name} has its unit in its name and is used`, () => {
     assert.match(
       name,
-      /(?:Bytes|Fields|Chars|Files|Connections|Requests|Pools|Queue|Cache|Answers|pipelined|requests|connections|Max|Ms)(?:Max|Ms)?$/,
+      /(?:Bytes|Fields|Chars|Files|Connections|Requests|Pools|Queue|Cache|Answers|pipelined|requests|connections|Max|Ms)(?:Max|Min|Ms)?$/,
     )
     assert.ok(
       SOURCES.some(
@@ -41,9 +41,16 @@ test('no source has more than 400 lines', () => {
   }
 })
 
-test('a secret is revealed where it is written into a request, and where the operator’s own proxy is told its password', () => {
+test('a secret is revealed where it is written into a request, exchanged, signed with or searched for, and where the operator’s own proxy is told its password', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
-  assert.deepEqual(users.toSorted(), ['src/credential/place.ts', 'src/sidecar/upstream/proxy.ts'])
+  assert.deepEqual(users.toSorted(), [
+    'src/credential/aws-signature.ts',
+    'src/credential/body.ts',
+    'src/credential/place.ts',
+    'src/credential/token-exchange.ts',
+    'src/redactor/patterns.ts',
+    'src/sidecar/upstream/proxy.ts',
+  ])
 })
 
 test('no source writes to the console, and none takes its clock or chance past the door', () => {

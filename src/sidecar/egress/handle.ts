@@ -1,5 +1,5 @@
 import type { Lane } from '../../audit/audit.ts'
-import type { Budgets, Meter } from '../../credential/credential.ts'
+import type { Budgets, Meter, TokenExchanges } from '../../credential/credential.ts'
 import { codeOf, SallyportError, type Refusal } from '../../kernel/errors.ts'
 import { formatAuthority } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -15,13 +15,14 @@ import type { Exchange, Exchanges, Where } from './exchange.ts'
 import { DEFAULT_PORT, readFacts, type RequestHead, type Tunnel } from './facts.ts'
 import { agentGone, forward, upstreamError, type Outcome, type Watch } from './forward.ts'
 import { forwardedRequestHeaders } from './headers.ts'
+import type { Held } from './held-body.ts'
 import type { Lease } from './lease.ts'
 import type { Live, LiveEntry } from './live.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import { readRoute } from './route.ts'
 import { createScrubbedAgent, scrubbableRequest } from './scrub/scrubbed-agent.ts'
 import type { Scrubbing } from './scrubbing.ts'
-import { composeOutgoing, type SendingParts } from './sending.ts'
+import { composeOutgoing, holdForCredential, type HeldBody } from './sending.ts'
 
 export type HandleParts = {
   readonly enforcement: Enforcement
@@ -32,7 +33,9 @@ export type HandleParts = {
   readonly addresses: Addresses
   readonly upstreams: Upstreams
   readonly budgets: Budgets
-  readonly sending: SendingParts
+  readonly tokens: TokenExchanges
+  /** Bodies that wait whole for their credentials, of all requests together. */
+  readonly held: Held
   readonly scrubbing: Scrubbing
   readonly log: Log
 }
@@ -64,11 +67,14 @@ export function createHandle(parts: HandleParts): Handle {
           const refusal = await parts.asking.consult({ requestId, lane, rule: decision.rule.id, facts }, agent)
           if (refusal) return await refuse(exchange, agent, facts, refusal)
         }
-        const meter = openMeter(parts.budgets, decision.plan)
+        using body = await holdForCredential(parts.held, enforced, decision.plan, agent).catch(refusalOf)
+        if (body && 'code' in body) return await refuse(exchange, agent, facts, body)
+        const plan = withBody(decision.plan, body)
+        const meter = openMeter(parts.budgets, plan)
         if ('code' in meter) return await refuse(exchange, agent, facts, meter)
         // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
-        await exchange.allow(facts, decision.rule, decision.plan)
-        await pass({ ...parts, enforced, exchange, agent, request, passing: decision, meter })
+        await exchange.allow(facts, decision.rule, plan)
+        await pass({ ...parts, enforced, exchange, agent, request, passing: decision, plan, body, meter })
       } catch (error) {
         const refusal = refusalOf(error)
         parts.log.error(
@@ -137,6 +143,11 @@ function decide({ policy, placeholders }: Enforced, { facts, rawHeaders, route }
   return 'code' in plan ? { action: 'deny', refusal: { rule: rule.id, ...plan } } : { action, rule, target, headers, plan }
 }
 
+/** What goes with a request is known when its body is, where a placeholder may be in it. */
+function withBody(plan: CredentialPlan, body: HeldBody | undefined): CredentialPlan {
+  return body ? { ...plan, swapped: [...new Set([...plan.swapped, ...body.swapped])] } : plan
+}
+
 /** Charges the request to the budgets of its credentials. */
 function openMeter(budgets: Budgets, plan: CredentialPlan): Meter | Refusal {
   const meters: Meter[] = []
@@ -154,6 +165,9 @@ type Passage = HandleParts & {
   readonly agent: Agent
   readonly request: Request
   readonly passing: Passing
+  /** That of the decision, with what was found in the body. */
+  readonly plan: CredentialPlan
+  readonly body: HeldBody | undefined
   readonly meter: Meter
 }
 
@@ -207,12 +221,13 @@ async function pass(passage: Passage): Promise<void> {
 
 /** Writes the credentials in, and hands the answer to the agent without them. An exchange that must end is ended by `cut`. */
 async function send(passage: Passage, addresses: readonly string[] | undefined, cut: AbortController): Promise<Outcome> {
-  const { enforced, agent, request, passing, scrubbing, sending, upstreams } = passage
+  const { enforced, agent, request, passing, plan, scrubbing, upstreams } = passage
   const { method, path, host } = request.facts
-  const { target, rule, plan } = passing
+  const { target, rule } = passing
   const isLooked = rule.scrub !== 'off' && enforced.policy.credentialsOf(host).length > 0
-  const head = { path, headers: isLooked ? scrubbableRequest(passing.headers) : passing.headers }
-  const outgoing = await composeOutgoing(sending, enforced, method, head, plan, agent, cut.signal)
+  const headers = isLooked ? scrubbableRequest(passing.headers) : passing.headers
+  const head = { method, path, headers, hadBody: agent.body !== undefined }
+  const outgoing = await composeOutgoing(passage.tokens, enforced, head, plan, passage.body)
   cut.signal.throwIfAborted()
   const credential = usedBy(plan)
     .map(({ id }) => id)

@@ -8,11 +8,11 @@ import { valuesOf } from './headers.ts'
 export type Held = { bytes: number }
 
 /**
- * The whole body of a request, whose credential is written into it or signs it. An agent that sends too much, too slowly or not at
+ * The whole body of a request; its bytes are added to `held`, unless it fails. An agent that sends too much, too slowly or not at
  * all gets its answer on a connection that still stands.
- * @throws body_too_large, overloaded, upstream_timeout, agent_gone, or the signal's reason
+ * @throws body_too_large, overloaded, head_timeout, agent_gone
  */
-export function holdBody(agent: Agent, held: Held, signal: AbortSignal): Promise<Buffer> {
+export function holdBody(agent: Agent, held: Held): Promise<Buffer> {
   const { body, head } = agent
   if (!body) return Promise.resolve(Buffer.alloc(0))
   if (Number(valuesOf(head.rawHeaders, 'content-length')[0] ?? 0) > LIMITS.heldBodyBytesMax) return Promise.reject(tooLarge())
@@ -23,13 +23,12 @@ export function holdBody(agent: Agent, held: Held, signal: AbortSignal): Promise
     const stop = (error?: unknown): void => {
       clearTimeout(idle)
       stopListening()
-      signal.removeEventListener('abort', onAbort)
       body.off('data', onData).off('end', onEnd).off('error', stop)
       // Whatever is still to come is read away: an agent that goes on sending would never come to its answer.
       body.resume()
+      if (error === undefined) return resolve(Buffer.concat(chunks))
       held.bytes -= bytes
-      if (error === undefined) resolve(Buffer.concat(chunks))
-      else reject(error instanceof Error ? error : agentGone())
+      reject(error instanceof Error ? error : agentGone())
     }
     const onData = (chunk: Buffer): void => {
       idle.refresh()
@@ -40,11 +39,8 @@ export function holdBody(agent: Agent, held: Held, signal: AbortSignal): Promise
       else if (held.bytes > LIMITS.heldBodiesBytesMax) stop(new SallyportError('overloaded', 'too many bodies wait for their credentials'))
     }
     const onEnd = (): void => stop()
-    const onAbort = (): void => stop(signal.reason)
     const idle = setTimeout(() => stop(new SallyportError('head_timeout', 'the body of the request stalled')), LIMITS.bodyIdleMs)
     const stopListening = agent.onGone(() => stop(agentGone()))
-    signal.addEventListener('abort', onAbort)
-    if (signal.aborted) return onAbort()
     // An empty one may have told of its end while the request was decided.
     if (body.readableEnded) return stop()
     body.on('data', onData).on('end', onEnd).on('error', stop)

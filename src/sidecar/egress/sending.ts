@@ -16,7 +16,7 @@ import type { Agent } from './agent.ts'
 import { placesOf, type CredentialPlan } from './credentials.ts'
 import type { Enforced } from './enforced.ts'
 import type { ForwardedHead } from './forward.ts'
-import { valuesOf } from './headers.ts'
+import { valuesOf, type RawHeaders } from './headers.ts'
 import { holdBody, type Held } from './held-body.ts'
 import { withoutOwn, type Head } from './own-credentials.ts'
 
@@ -27,22 +27,35 @@ export type Outgoing = {
   readonly body: Buffer | undefined
 }
 
-/** What sending needs besides what is in force. */
-export type SendingParts = { readonly tokens: TokenExchanges; readonly held: Held }
+/** A whole body, its credentials not yet in it, and which placeholders it has. */
+export type HeldBody = { readonly bytes: Buffer; readonly swapped: readonly CredentialBinding[] } & Disposable
+
+/**
+ * The body of a request whose credential is written into it or signs it; `undefined` for one that can be streamed. It counts as held
+ * until it is disposed of.
+ * @throws body_unfit, body_too_large, overloaded, upstream_timeout, agent_gone
+ */
+export async function holdForCredential(held: Held, enforced: Enforced, plan: CredentialPlan, agent: Agent): Promise<HeldBody | undefined> {
+  if (!isBodyNeeded(plan, agent.head.rawHeaders)) return undefined
+  const bytes = await holdBody(agent, held)
+  return {
+    bytes,
+    swapped: plan.inBody.filter((binding) => bytes.includes(placeholderOf(enforced, binding))),
+    [Symbol.dispose]: () => void (held.bytes -= bytes.length),
+  }
+}
 
 /**
  * Takes out what the agent must not send and puts in what it must not know. I1, I5: from here on a request may have a secret in
  * it. `head` is as it goes on but for credentials.
- * @throws secret_unavailable, token_exchange_failed, body_unfit, body_too_large, placeholder_misplaced, aws_signature_refused, overloaded
+ * @throws secret_unavailable, token_exchange_failed, body_unfit, placeholder_misplaced, aws_signature_refused
  */
 export async function composeOutgoing(
-  { tokens, held }: SendingParts,
+  tokens: TokenExchanges,
   enforced: Enforced,
-  method: string,
-  head: Head,
+  { method, hadBody, ...head }: Head & { readonly method: string; readonly hadBody: boolean },
   plan: CredentialPlan,
-  agent: Agent,
-  signal: AbortSignal,
+  held: HeldBody | undefined,
 ): Promise<Outgoing> {
   const { written, swapped, own, withheld, bound } = plan
   const obtain: Obtain = (binding) => obtainSecrets(tokens, enforced, binding)
@@ -50,10 +63,9 @@ export async function composeOutgoing(
   const kept = written && written.place.kind !== 'aws' ? new Set<string>() : plan.fields
   let sent: Sent = { ...(own === 'dropped' || withheld !== undefined ? withoutOwn(head, bound, kept) : head), sensitive: [] }
   let body: Buffer | undefined
-  if (isBodyNeeded(plan, sent)) {
-    const came = await holdBody(agent, held, signal)
-    body = await editBody(came, valuesOf(sent.headers, 'content-type')[0], plan, enforced, obtain)
-    sent = { ...sent, headers: withLength(sent.headers, agent.body !== undefined, body.length) }
+  if (held) {
+    body = await editBody(held, valuesOf(sent.headers, 'content-type')[0], written, enforced, obtain)
+    sent = { ...sent, headers: withLength(sent.headers, hadBody, body.length) }
   }
   if (swapped.length > 0) {
     const swaps = await Promise.all(
@@ -117,7 +129,7 @@ function placeholderOf({ placeholders }: Enforced, { place }: CredentialBinding)
 }
 
 /** @throws body_unfit where the credential belongs into a body that is compressed */
-function isBodyNeeded({ written, inBody }: CredentialPlan, { headers }: Head): boolean {
+function isBodyNeeded({ written, inBody }: CredentialPlan, headers: RawHeaders): boolean {
   if (written?.place.kind === 'aws') return needsBodyHash(headers)
   const coding = valuesOf(headers, 'content-encoding').join(', ')
   const isCoded = coding !== '' && coding.toLowerCase() !== 'identity'
@@ -133,18 +145,17 @@ function isBodyNeeded({ written, inBody }: CredentialPlan, { headers }: Head): b
 
 const SWAPPED_TYPES = /^application\/(?:json|[^;\s]+\+json|x-www-form-urlencoded)\s*(?:;|$)/i
 
-/** The body with the credential in its place, and no placeholder anywhere. I23 */
+/** The body with the credential in its place, and no placeholder that the policy swaps. I23 */
 async function editBody(
-  came: Buffer,
+  { bytes, swapped }: HeldBody,
   contentType: string | undefined,
-  { written, inBody }: CredentialPlan,
+  written: CredentialBinding | undefined,
   enforced: Enforced,
   obtain: Obtain,
 ): Promise<Buffer> {
-  let body = came
-  const found = inBody.filter((binding) => came.includes(placeholderOf(enforced, binding)))
-  if (found.length > 0) {
-    const swaps = found.map(async (binding) => {
+  let body = bytes
+  if (swapped.length > 0) {
+    const swaps = swapped.map(async (binding) => {
       const secret = (await obtain(binding))(binding.secret)
       const places = placesOf(binding.place).flatMap((place) => (place.kind === 'body' ? [place.at] : []))
       return places.map((at) => ({ placeholder: placeholderOf(enforced, binding), at, secret }))
