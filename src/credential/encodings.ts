@@ -10,9 +10,6 @@ export type Needle = {
 /** Text escaped more often than this is nothing that a server gets to see as the value. */
 const ROUNDS = 4
 const PERCENT = /%([0-9a-f]{2})/gi
-/** Percent escapes, those of JSON, and what IIS and old JavaScript take for one. */
-const ESCAPES = /%([0-9a-f]{2})|[%\\]u00([0-9a-f]{2})/gi
-
 export function needleOf(name: string, value: string): Needle {
   const base64 = [0, 1, 2].map((offset) => {
     const text = Buffer.concat([Buffer.alloc(offset), Buffer.from(value, 'latin1')]).toString('base64')
@@ -36,8 +33,7 @@ export function hiddenIn(text: string, needles: readonly Needle[]): Needle[] {
     for (const needle of needles) {
       if (folded.includes(needle.folded) || needle.base64.some((part) => bare.includes(part))) found.add(needle)
     }
-    if (!/[%\\]/.test(reading)) break
-    const next = reading.replaceAll(ESCAPES, (_, percent?: string, unicode?: string) => characterOf(percent ?? unicode))
+    const next = unescaped(reading)
     if (next === reading) break
     reading = next
   }
@@ -67,6 +63,37 @@ export function percentEncoded(text: string): string {
   return encodeURIComponent(text).replaceAll(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
 }
 
-function characterOf(hex = ''): string {
+function characterOf(hex: string): string {
   return String.fromCharCode(Number.parseInt(hex, 16))
+}
+
+/** Without percent escapes, those of JSON, and what IIS and old JavaScript take for one. By the byte, as bodies may be full of them. */
+function unescaped(text: string): string {
+  if (!text.includes('%') && !text.includes('\\u')) return text
+  const bytes = Buffer.from(text, 'latin1')
+  let end = 0
+  for (let at = 0; at < bytes.length; end += 1) {
+    const escape = escapeAt(bytes, at)
+    bytes[end] = escape === undefined ? (bytes[at] ?? 0) : escape.byte
+    at += escape?.length ?? 1
+  }
+  return bytes.toString('latin1', 0, end)
+}
+
+const [PERCENT_SIGN, BACKSLASH, LETTER_U, ZERO] = [0x25, 0x5c, 0x75, 0x30] as const
+
+function escapeAt(bytes: Buffer, at: number): { byte: number; length: number } | undefined {
+  const sign = bytes[at]
+  if (sign !== PERCENT_SIGN && sign !== BACKSLASH) return undefined
+  const isUnicode = ((bytes[at + 1] ?? 0) | 0x20) === LETTER_U && bytes[at + 2] === ZERO && bytes[at + 3] === ZERO
+  if (!isUnicode && sign === BACKSLASH) return undefined
+  const length = isUnicode ? 6 : 3
+  const [high, low] = [hexDigit(bytes[at + length - 2]), hexDigit(bytes[at + length - 1])]
+  return high === undefined || low === undefined ? undefined : { byte: high * 16 + low, length }
+}
+
+function hexDigit(byte = 0): number | undefined {
+  if (byte >= ZERO && byte < ZERO + 10) return byte - ZERO
+  const letter = (byte | 0x20) - 0x61
+  return letter >= 0 && letter < 6 ? letter + 10 : undefined
 }

@@ -101,6 +101,7 @@ for (const { value, why } of [
   { value: ` ${CANARY}`, why: 'begins with a space' },
   { value: `${CANARY} `, why: 'ends with a space' },
   { value: `${CANARY}\n\n`, why: 'has two line ends' },
+  { value: CANARY.slice(-5), why: 'is too short to be told from other text' },
 ]) {
   test(`I1 a value that ${why} is refused by name and not shown, from environment, file and command`, async () => {
     using files = writeFiles({ token: value })
@@ -113,13 +114,13 @@ for (const { value, why } of [
     assert.equal(command.code, 'secret_unavailable')
     for (const error of [...errors, command]) {
       assert.match(error.message, /TOKEN/)
-      assert.doesNotMatch(inspect(error, { depth: 9 }) + (error.stack ?? ''), new RegExp(CANARY))
+      assert.doesNotMatch(inspect(error, { depth: 9 }) + (error.stack ?? ''), new RegExp(CANARY.slice(-5)))
     }
   })
 }
 
 test('a secret that is not declared is unavailable', async () => {
-  assert.equal((await failure(open({ kind: 'env', variable: 'A' }, { A: 'b' }).get('OTHER'))).code, 'secret_unavailable')
+  assert.equal((await failure(open({ kind: 'env', variable: 'A' }, { A: CANARY }).get('OTHER'))).code, 'secret_unavailable')
 })
 
 test('a command is run with its arguments as they are, not by a shell', async () => {
@@ -131,7 +132,7 @@ test('a command is run with its arguments as they are, not by a shell', async ()
 })
 
 test('I1 a command sees no variable of ours but those that programs need', async () => {
-  using folder = program('env >"$(dirname "$0")/env"; echo value')
+  using folder = program('env >"$(dirname "$0")/env"; echo the-value')
   const env = { PATH, HOME: '/home/x', LANG: 'C', API_TOKEN: CANARY, NODE_OPTIONS: '--inspect', LD_PRELOAD: '/x.so', BASH_ENV: '/x' }
   await open({ kind: 'exec', argv: folder.argv }, env).get('TOKEN')
   const seen = readFileSync(folder.at('env'), 'utf8')
@@ -140,11 +141,11 @@ test('I1 a command sees no variable of ours but those that programs need', async
 })
 
 test('a command that waits for input gets none', async () => {
-  assert.equal((await open({ kind: 'exec', argv: ['sh', '-c', 'read x || echo value'] }).get('TOKEN')).reveal(), 'value')
+  assert.equal((await open({ kind: 'exec', argv: ['sh', '-c', 'read x || echo the-value'] }).get('TOKEN')).reveal(), 'the-value')
 })
 
 test('the value of a command is kept for its time, then the command runs anew', async () => {
-  using folder = program('echo run >>"$(dirname "$0")/runs"; echo value')
+  using folder = program('echo run >>"$(dirname "$0")/runs"; echo the-value')
   let now = 5_000
   const runs = (): number => readFileSync(folder.at('runs'), 'utf8').split('\n').length - 1
   const secrets = open({ kind: 'exec', argv: folder.argv }, { PATH }, () => now)
@@ -158,13 +159,44 @@ test('the value of a command is kept for its time, then the command runs anew', 
   assert.equal(runs(), 2, 'one run at a time')
 })
 
+test('every value that a command printed is known, the newest first and as the same object, up to LIMITS.formerSecretsMax', async () => {
+  using folder = program('cat "$(dirname "$0")/value"')
+  let now = 0
+  const secrets = open({ kind: 'exec', argv: folder.argv }, { PATH }, () => now)
+  const next = async (value: string): Promise<Secret> => {
+    writeFileSync(folder.at('value'), value)
+    now += LIMITS.secretExecTtlMs
+    return secrets.get('TOKEN')
+  }
+  assert.deepEqual(secrets.known('TOKEN'), [])
+  const first = await next('first-value')
+  await next('second-value')
+  assert.equal(await next('first-value'), first)
+  assert.deepEqual(
+    secrets.known('TOKEN').map((secret) => secret.reveal()),
+    ['first-value', 'second-value'],
+  )
+  for (let i = 0; i < LIMITS.formerSecretsMax; i += 1) await next(`value-${i}`)
+  assert.equal(secrets.known('TOKEN').length, LIMITS.formerSecretsMax)
+  assert.equal(secrets.known('TOKEN')[0]?.reveal(), `value-${LIMITS.formerSecretsMax - 1}`)
+  assert.deepEqual(secrets.known('OTHER'), [])
+})
+
+test('a value of the environment is known from the start', () => {
+  const secrets = open({ kind: 'env', variable: 'API_TOKEN' }, { API_TOKEN: CANARY })
+  assert.deepEqual(
+    secrets.known('TOKEN').map((secret) => secret.reveal()),
+    [CANARY],
+  )
+})
+
 test('a failed run is not kept: the next request runs the command again, and an old value is not used', async () => {
   using folder = program('cat "$(dirname "$0")/value"')
   let now = 0
   const secrets = open({ kind: 'exec', argv: folder.argv }, { PATH }, () => now)
   await failure(secrets.get('TOKEN'))
-  writeFileSync(folder.at('value'), 'first\n')
-  assert.equal((await secrets.get('TOKEN')).reveal(), 'first')
+  writeFileSync(folder.at('value'), 'the-first\n')
+  assert.equal((await secrets.get('TOKEN')).reveal(), 'the-first')
   execFileSync('rm', [folder.at('value')])
   now += LIMITS.secretExecTtlMs
   await failure(secrets.get('TOKEN'))
