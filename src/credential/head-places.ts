@@ -1,3 +1,4 @@
+import { shown } from '../kernel/shown.ts'
 import type { SwapPlace } from '../wire/credential.ts'
 import { foldName, isCredentialField } from '../wire/credential-fields.ts'
 import { mapParameters } from './parameters.ts'
@@ -76,11 +77,11 @@ export function isListed(listed: readonly SwapPlace[], found: FoundPlace): boole
 export function describePlace(place: FoundPlace): string {
   switch (place.kind) {
     case 'header':
-      return `the header ${place.header}`
+      return `the header ${shown(place.header)}`
     case 'basic':
       return 'basic credentials'
     case 'query':
-      return `the query parameter ${place.name}`
+      return `the query parameter ${shown(place.name)}`
     case 'path':
       return 'the path'
     case 'elsewhere':

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { createPlaceholders, isListed, type FoundPlace } from '../../../src/credential/credential.ts'
+import { createPlaceholders, describePlace, isListed, type FoundPlace } from '../../../src/credential/credential.ts'
 import { SallyportError } from '../../../src/kernel/errors.ts'
 import { misplacedHeads } from '../../support/misplaced.ts'
 
@@ -125,6 +125,11 @@ test('nothing is found where there is no placeholder, nor where there are none',
   assert.equal(none.isEmpty, true)
   assert.deepEqual(none.find({ path: `/${P}`, headers }), [])
   assert.equal(none.inHostname(P), undefined)
+})
+
+test('a place is told in visible characters, whatever the agent named it', () => {
+  const [found] = find([], `/?a%0d%0aX:%1b=${P}`)
+  assert.equal(found && describePlace(found.place), 'the query parameter a??X:?')
 })
 
 test('a listed header without a name is any that services take credentials in, and no other', () => {
