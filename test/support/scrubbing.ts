@@ -7,6 +7,8 @@ import { RecordingAgent } from './recording-agent.ts'
 export const CANARY = 'canary-7f3a9c5e1b'
 /** What comes in its place. */
 export const MARKS = '*'.repeat(CANARY.length)
+/** The signal of an exchange that nobody cuts. */
+export const NEVER = new AbortController().signal
 
 export type Scrubbing = {
   readonly behind: RecordingAgent
@@ -51,7 +53,7 @@ export async function answerWith(
     if (!agent.write(chunk)) await Promise.race([failed, new Promise<void>((resolve) => agent.onceDrained(resolve))])
   }
   if (failures.length === 0) agent.end(trailers)
-  await scrubbed.settled()
+  await scrubbed.settled(NEVER)
 }
 
 /** Cut into pieces of so many bytes. */

@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 import { createGzip, gunzipSync, gzipSync } from 'node:zlib'
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { RecordingAgent } from '../../support/recording-agent.ts'
-import { answerWith, CANARY, cut, MARKS, openScrubbing, type Scrubbing } from '../../support/scrubbing.ts'
+import { answerWith, CANARY, cut, MARKS, NEVER, openScrubbing, type Scrubbing } from '../../support/scrubbing.ts'
 
 const codes = ({ failures }: Scrubbing): string[] => failures.map(({ code }) => code)
 const PLAIN: readonly string[] = []
@@ -64,7 +64,7 @@ test('with block an answer that is under way ends where the secret begins, and i
   assert.equal(agent.write(Buffer.from(CANARY.slice(6))), true)
   assert.equal(agent.write(Buffer.from(CANARY)), true)
   agent.end(['t', CANARY])
-  await run.scrubbed.settled()
+  await run.scrubbed.settled(NEVER)
   assert.deepEqual(codes(run), ['secret_echoed'])
   assert.equal(run.behind.bytes.toString(), 'first second ')
   assert.equal(run.behind.isEnded, false)
@@ -116,7 +116,7 @@ test('trailers and end of a compressed answer come behind its last byte, and the
   agent.write(gzipSync(randomBytes(500_000)))
   agent.end(['t', 'v'])
   assert.equal(run.behind.isEnded, false)
-  await run.scrubbed.settled()
+  await run.scrubbed.settled(NEVER)
   assert.deepEqual(run.behind.rawTrailers, ['t', 'v'])
   assert.equal(gunzipSync(run.behind.bytes).length, 500_000)
   assert.equal(run.behind.listeners, 0)
@@ -150,7 +150,7 @@ test('an agent that does not read holds up a compressed answer: little is held, 
   behind.takesMore = true
   behind.drain()
   await Promise.all([making, uploading])
-  await run.scrubbed.settled()
+  await run.scrubbed.settled(NEVER)
   assert.deepEqual(gunzipSync(behind.bytes), Buffer.concat(Array.from({ length: 300 }, () => block)))
 })
 
@@ -176,7 +176,7 @@ test('one chunk that expands a thousandfold is expanded only as far as the agent
   assert.equal(behind.isEnded, false)
   behind.takesMore = true
   behind.drain()
-  await run.scrubbed.settled()
+  await run.scrubbed.settled(NEVER)
   assert.equal(gunzipSync(behind.bytes).length, LIMITS.expandedBytesMax / 2)
 })
 
@@ -209,7 +209,7 @@ for (const { name, act } of [
     agent.write(gzipSync(randomBytes(500_000)))
     await behind.until(() => behind.written.length === 1)
     agent.end([])
-    const settled = run.scrubbed.settled()
+    const settled = run.scrubbed.settled(NEVER)
     act(run)
     await settled
     await turn()
@@ -222,7 +222,7 @@ test('an exchange that broke off settles at once, and nothing of it goes out aft
   const run = openScrubbing()
   run.scrubbed.agent.start(200, 'OK', GZIP)
   run.scrubbed.agent.write(gzipSync('half').subarray(0, -4))
-  await run.scrubbed.settled()
+  await run.scrubbed.settled(NEVER)
   for (let i = 0; i < 20; i++) await turn()
   assert.deepEqual([run.behind.isAnswered, codes(run)], [false, []])
 })
@@ -259,7 +259,7 @@ test('an agent that reads nothing for so long as a body may be idle fails the an
     assert.deepEqual(codes(run), [])
     mock.timers.tick(1)
     assert.deepEqual(codes(run), ['upstream_timeout'])
-    await run.scrubbed.settled()
+    await run.scrubbed.settled(NEVER)
   } finally {
     mock.timers.reset()
   }

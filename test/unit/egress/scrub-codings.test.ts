@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as zlib from 'node:zlib'
 import { LIMITS } from '../../../src/kernel/limits.ts'
-import { answerWith, CANARY, cut, MARKS, openScrubbing } from '../../support/scrubbing.ts'
+import { answerWith, CANARY, cut, MARKS, NEVER, openScrubbing } from '../../support/scrubbing.ts'
 
 type Format = { code: (bytes: Buffer) => Buffer; decode: (bytes: Buffer) => Buffer }
 
@@ -159,7 +159,7 @@ async function answerWithStream(run: ReturnType<typeof openScrubbing>, stream: A
   agent.start(200, 'OK', ['content-encoding', 'gzip'])
   for await (const chunk of stream) if (!agent.write(chunk)) await new Promise<void>((resolve) => agent.onceDrained(resolve))
   agent.end([])
-  await run.scrubbed.settled()
+  await run.scrubbed.settled(NEVER)
 }
 
 type Compressor = zlib.Gzip | zlib.BrotliCompress | zlib.ZstdCompress

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { answerWith, CANARY, MARKS, openScrubbing } from '../../support/scrubbing.ts'
+import { answerWith, CANARY, MARKS, NEVER, openScrubbing } from '../../support/scrubbing.ts'
 
 const body = Buffer.from('a body')
 
@@ -103,7 +103,7 @@ for (const { status, etag } of [
     run.scrubbed.agent.start(status, '', ['etag', '"a"', 'x', CANARY])
     run.scrubbed.agent.write(Buffer.from('stray'))
     run.scrubbed.agent.end([])
-    await run.scrubbed.settled()
+    await run.scrubbed.settled(NEVER)
     assert.deepEqual(run.behind.answer, { status, reason: '', headers: ['etag', etag, 'x', MARKS] })
     assert.equal(run.behind.bytes.length, 0)
   })
@@ -112,7 +112,7 @@ for (const coding of ['compress', 'aws-chunked, gzip', 'dcb', 'gzip, gzip, gzip,
   test(`an answer with Content-Encoding "${coding}" does not begin, and one without a body does`, async () => {
     const run = openScrubbing()
     assert.throws(() => run.scrubbed.agent.start(200, 'OK', ['content-encoding', coding]), { code: 'answer_not_scrubbable' })
-    await run.scrubbed.settled()
+    await run.scrubbed.settled(NEVER)
     assert.equal(run.behind.isAnswered, false)
     const bare = openScrubbing({ method: 'HEAD' })
     await answerWith(bare, ['content-encoding', coding], [])
@@ -127,7 +127,7 @@ test('with block a secret in a head makes no head at all', async () => {
   ]) {
     const run = openScrubbing({ mode: 'block' })
     assert.throws(() => run.scrubbed.agent.start(200, start.reason, start.headers), { code: 'secret_echoed' })
-    await run.scrubbed.settled()
+    await run.scrubbed.settled(NEVER)
     assert.equal(run.behind.isAnswered, false)
     assert.deepEqual(run.hits, [1])
   }
@@ -142,6 +142,6 @@ test('with block a secret in 103 ends the answer before it begins', async () => 
   )
   run.scrubbed.agent.start(200, 'OK', [])
   run.scrubbed.agent.end([])
-  await run.scrubbed.settled()
+  await run.scrubbed.settled(NEVER)
   assert.deepEqual([run.behind.interim, run.behind.isAnswered], [[], false])
 })

@@ -111,7 +111,7 @@ for (const [name, blank] of [
     const run = started('text/event-stream; charset=utf-8')
     for (const text of [`data: ${CANARY}`, 'data: can', 'data: Y2FuYXJ5', 'data: canary-7f3a9c5e1']) {
       run.behind.written.length = 0
-      for (const piece of [text, ...blank]) run.scrubbed.agent.write(Buffer.from(piece))
+      for (const piece of [text, ...blank.split('')]) run.scrubbed.agent.write(Buffer.from(piece))
       assert.equal(run.behind.bytes.toString(), text.replace(CANARY, MARKS) + blank)
     }
     run.scrubbed.agent.abort()

@@ -23,7 +23,7 @@ export type ScrubbedAgent = {
    * To be called when nothing more will be forwarded: resolves when what was forwarded is out. At once where the upstream did
    * not come to its end, and when the answer failed, the agent is gone or the signal aborts: then nothing of it goes out any more.
    */
-  settled(signal?: AbortSignal): Promise<void>
+  settled(signal: AbortSignal): Promise<void>
 }
 
 /**
@@ -42,10 +42,10 @@ export function createScrubbedAgent(agent: Agent, plan: ScrubPlan, method: strin
     agent: scrubbing,
     async settled(signal) {
       const close = (): void => outlet.close()
-      if (!scrubbing.isWhole || signal?.aborted === true) close()
-      signal?.addEventListener('abort', close)
+      if (!scrubbing.isWhole || signal.aborted) close()
+      signal.addEventListener('abort', close)
       await outlet.closed
-      signal?.removeEventListener('abort', close)
+      signal.removeEventListener('abort', close)
     },
   }
 }
