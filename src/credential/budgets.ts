@@ -5,13 +5,10 @@ import type { Budget } from '../wire/credential.ts'
 /** Counts the bytes of one request's bodies. @throws budget_exhausted when they go over a limit */
 export type Meter = { up(bytes: number): void; down(bytes: number): void }
 
-/** A request that finds nothing left of a budget. With `retryAfterMs` there will be some again then. */
-export type BudgetRefusal = Refusal & { readonly retryAfterMs?: number }
-
 /** What the credentials of a session were used for. Outlives changes of the policy: a new limit counts what was used before. I25 */
 export type Budgets = {
   /** Charges one request to the credential, or says why not; then nothing is charged. */
-  open(id: string, budget: Budget | undefined): Meter | BudgetRefusal
+  open(id: string, budget: Budget | undefined): Meter | Refusal
 }
 
 const UNLIMITED: Meter = { up() {}, down() {} }
@@ -93,7 +90,7 @@ function limitsOf(kind: Kind, budget: Budget): { total: number; minute: number }
   return { total: budget[kind] ?? Infinity, minute: budget[`${kind}PerMinute`] ?? Infinity }
 }
 
-function refusalOf(id: string, kind: Kind, use: Use, budget: Budget, elapsedMs: number): BudgetRefusal | undefined {
+function refusalOf(id: string, kind: Kind, use: Use, budget: Budget, elapsedMs: number): Refusal | undefined {
   const { total, minute } = limitsOf(kind, budget)
   if (use.total >= total) return describe(id, limitName(kind, total, ''))
   const second = Math.floor(elapsedMs / SECOND_MS)

@@ -152,6 +152,8 @@ export type Refusal = {
   readonly hint?: string
   /** Id of the rule that decided, where one did. */
   readonly rule?: string
+  /** After so long the same may pass. */
+  readonly retryAfterMs?: number
 }
 
 /** An error with a code of the table, a message with the offending value (never a secret) and a hint that says what to do. */

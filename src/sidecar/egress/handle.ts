@@ -67,8 +67,9 @@ export function createHandle(parts: HandleParts): Handle {
           const refusal = await parts.asking.consult({ requestId, lane, rule: decision.rule.id, facts }, agent)
           if (refusal) return await refuse(exchange, agent, facts, refusal)
         }
-        using body = await holdForCredential(parts.held, enforced, decision.plan, agent).catch(refusalOf)
-        if (body && 'code' in body) return await refuse(exchange, agent, facts, body)
+        const held = await holdForCredential(parts.held, enforced, decision.plan, agent).catch(refusalOf)
+        if (held && 'code' in held) return await refuse(exchange, agent, facts, held)
+        using body = held
         const plan = withBody(decision.plan, body)
         const meter = openMeter(parts.budgets, plan)
         if ('code' in meter) return await refuse(exchange, agent, facts, meter)

@@ -35,9 +35,6 @@ const PROXY_STATUS: Partial<Record<RefusalCode, string>> = {
   internal: 'proxy_internal_error',
 }
 
-/** In seconds. */
-const RETRY_AFTER: Readonly<Record<number, Record<string, string>>> = { 429: { 'retry-after': '1' }, 503: { 'retry-after': '1' } }
-
 export function statusOf(code: RefusalCode): number {
   return ERRORS[code].status
 }
@@ -100,12 +97,19 @@ export function problem(refusal: Refusal, request: RefusedRequest): { status: nu
       'content-length': String(Buffer.byteLength(body)),
       'proxy-status': `sallyport; error=${PROXY_STATUS[refusal.code] ?? 'http_request_denied'}; details="${details}"`,
       'cache-control': 'no-store',
-      ...(RETRY_AFTER[status] ?? (refusal.code === 'approval_pending' && { 'retry-after': '2' })),
+      ...retryAfter(refusal, status),
       ...(status === 401 && { 'www-authenticate': 'Bearer realm="sallyport"' }),
       ...(status === 407 && { 'proxy-authenticate': 'Basic realm="sallyport", charset="UTF-8"' }),
     },
     body,
   }
+}
+
+/** In whole seconds (RFC 9110 §10.2.3). Used up for good is used up: then there is none. */
+function retryAfter({ code, retryAfterMs }: Refusal, status: number): Record<string, string> {
+  if (retryAfterMs !== undefined) return { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }
+  if (code === 'approval_pending') return { 'retry-after': '2' }
+  return (status === 429 && code !== 'budget_exhausted') || status === 503 ? { 'retry-after': '1' } : {}
 }
 
 function isRefusalCode(code: keyof typeof ERRORS): code is RefusalCode {

@@ -27,6 +27,9 @@ async function written(refusal: Refusal, request: Parameters<typeof writeRefusal
 /** In seconds; where a limit is reached it is one. */
 const RETRY_AFTER: Partial<Record<RefusalCode, string>> = { approval_pending: '2' }
 
+/** What is used up for good says no time to wait for. */
+const isPassing = (code: RefusalCode): boolean => [429, 503].includes(statusOf(code)) && code !== 'budget_exhausted'
+
 for (const code of CODES) {
   test(`${code} is answered ${ERRORS[code].to === 'agent' ? statusOf(code) : ''} with problem+json, Proxy-Status and the end of the connection`, async () => {
     const refusal = { code, message: 'why', hint: 'what to do', rule: 'r1' }
@@ -49,7 +52,7 @@ for (const code of CODES) {
     assert.equal(fields.get('connection'), 'close')
     assert.equal(fields.get('cache-control'), 'no-store')
     assert.match(fields.get('proxy-status') ?? '', /^sallyport; error=[a-z_]+; details="[^"\\]*"$/)
-    assert.equal(fields.get('retry-after'), RETRY_AFTER[code] ?? ([429, 503].includes(statusOf(code)) ? '1' : undefined))
+    assert.equal(fields.get('retry-after'), RETRY_AFTER[code] ?? (isPassing(code) ? '1' : undefined))
   })
 }
 
@@ -69,7 +72,7 @@ test('no message, hint or rule can add a header, break one or change where the b
     fc.asyncProperty(anyText, anyText, fc.constantFrom(...CODES), async (message, hint, code) => {
       const { statusLine, lines, fields, body, problem } = await written({ code, message, hint, rule: hint }, { requestId: 'q1' })
       assert.equal(statusLine, `HTTP/1.1 ${statusOf(code)} Refused by Sallyport: ${code}`)
-      assert.equal(lines.length, [407, 429, 503].includes(statusOf(code)) || code in RETRY_AFTER ? 6 : 5)
+      assert.equal(lines.length, [401, 407].includes(statusOf(code)) || isPassing(code) || code in RETRY_AFTER ? 6 : 5)
       for (const line of lines) assert.match(line, /^[a-z-]+: [\x20-\x7e]*$/)
       assert.match(fields.get('proxy-status') ?? '', /^sallyport; error=[a-z_]+; details="[^"\\]{0,123}"$/)
       assert.equal(fields.get('content-length'), String(Buffer.byteLength(body)))
