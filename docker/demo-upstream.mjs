@@ -1,10 +1,13 @@
-// The demo's outside world: a small HTTPS service that knows one token, by its hash, and never prints it.
+// The demo's outside world: a small HTTPS service that knows one token, by its hash.
 //   GET /v1/me            200 with "Authorization: Bearer TOKEN", else 401
+//   GET /v1/echo          the same, and says the token back: plain, in base64, hex and JSON escapes, gzip'ed where that is taken
+//   GET /v2/me            200 with "X-Api-Key: TOKEN", else 401
 //   /git/hello.git        git over HTTPS with Basic x-access-token:TOKEN, else 401
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
+import { gzipSync } from 'node:zlib'
 
 const HOST = 'api.demo.internal'
 const PORT = 443
@@ -28,7 +31,10 @@ for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => process.exi
 function answer(request, response) {
   const url = new URL(request.url, `https://${HOST}`)
   const scheme = /^(\S+) /.exec(request.headers.authorization ?? '')?.[1] ?? 'none'
-  const authenticated = isAuthenticated(request.headers.authorization, url.pathname.startsWith('/git/'))
+  const key = request.headers['x-api-key']
+  const authenticated = url.pathname.startsWith('/v2/')
+    ? isToken(key ?? '')
+    : isAuthenticated(request.headers.authorization, url.pathname.startsWith('/git/'))
   response.on('finish', () => {
     process.stdout.write(
       `${JSON.stringify({ method: request.method, path: url.pathname, status: response.statusCode, authorization: scheme })}\n`,
@@ -36,7 +42,8 @@ function answer(request, response) {
   })
   if (!authenticated) return refuse(response, url.pathname.startsWith('/git/') ? 'Basic realm="demo"' : 'Bearer')
   if (url.pathname.startsWith('/git/')) return serveGit(request, response, url)
-  if (url.pathname === '/v1/me' && request.method === 'GET')
+  if (url.pathname === '/v1/echo' && request.method === 'GET') return echo(request, response)
+  if (['/v1/me', '/v2/me'].includes(url.pathname) && request.method === 'GET')
     return send(response, 200, { authenticated: true, account: 'demo', host: HOST })
   send(response, 404, { error: 'not found' })
 }
@@ -60,6 +67,21 @@ function refuse(response, challenge) {
 function send(response, status, body) {
   response.writeHead(status, { 'Content-Type': 'application/json' })
   response.end(`${JSON.stringify(body)}\n`)
+}
+
+/** An API as careless as some are. */
+function echo(request, response) {
+  const token = request.headers.authorization.slice('Bearer '.length)
+  const bytes = Buffer.from(token)
+  const escaped = [...token].map((char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
+  const said = `{"plain":"${token}","base64":"${bytes.toString('base64')}","hex":"${bytes.toString('hex')}","json":"${escaped}"}\n`
+  const isZipped = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  response.writeHead(200, {
+    'Content-Type': 'application/json',
+    'X-Your-Token': token,
+    ...(isZipped && { 'Content-Encoding': 'gzip' }),
+  })
+  response.end(isZipped ? gzipSync(said) : said)
 }
 
 /** Smart HTTP by git's own CGI program (RFC 3875): its head is a list of fields, one of which may be Status. */

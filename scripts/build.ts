@@ -20,6 +20,8 @@ export async function bundle(): Promise<void> {
     format: 'esm',
     minify: true,
     legalComments: 'none',
+    // Its CommonJS form asks for its parts in a way that no bundler sees.
+    alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
     // CommonJS packages call require() for Node's own modules, which an ES module does not have.
     banner: {
       js: "#!/usr/bin/env node\nimport { createRequire as sallyportCreateRequire } from 'node:module'; const require = sallyportCreateRequire(import.meta.url);",

@@ -14,7 +14,15 @@ export type Row = { readonly what: string; readonly outcome: string; readonly ok
 /** Runs the demo from inside the agent, for real. */
 export async function playDemo(project: ComposeProject): Promise<Row[]> {
   const agent = (...argv: string[]): Promise<Outcome> => project.compose(['exec', '-T', 'agent', ...argv], { timeoutMs: 60_000 })
-  return [...(await allowed(agent)), ...(await refused(agent)), ...(await direct(agent, project)), await withoutToken(agent, project)]
+  const token = readFileSync(path.join(project.env.get('SALLYPORT_SECRETS_DIR') ?? '', 'DEMO_TOKEN'), 'utf8').trim()
+  return [
+    ...(await allowed(agent)),
+    ...(await placeholders(agent)),
+    await echoed(agent, token),
+    ...(await refused(agent)),
+    ...(await direct(agent, project)),
+    await withoutToken(agent, token),
+  ]
 }
 
 type Agent = (...argv: string[]) => Promise<Outcome>
@@ -50,6 +58,37 @@ async function allowed(agent: Agent): Promise<Row[]> {
 function authenticated(what: string, { stdout, stderr }: Outcome): Row {
   const ok = /\b200\b/.test(stdout) && stdout.includes('"authenticated":true')
   return { what, ok, outcome: ok ? '200, authenticated' : oneLine(stdout || stderr) }
+}
+
+/** What the agent holds in the place of a key is worth something in one place only. */
+async function placeholders(agent: Agent): Promise<Row[]> {
+  const curl = (url: string): Promise<Outcome> => agent('sh', '-c', `curl -sS -w '%{http_code} ' -H "X-Api-Key: $DEMO_KEY" ${url}`)
+  const what = (url: string): string => `curl -H "X-Api-Key: $DEMO_KEY" ${url}`
+  const [right, wrong] = [`https://${API}/v2/me`, `https://${API}/v1/me`]
+  const { stdout, ...rest } = await curl(wrong)
+  return [
+    authenticated(what(right), await curl(right)),
+    problem(what(wrong), { ...rest, stdout: stdout.replace(/403 $/, '') }, 'placeholder_misplaced'),
+  ]
+}
+
+/** The API says the token back, in its head and in four spellings in a compressed body. */
+async function echoed(agent: Agent, token: string): Promise<Row> {
+  const url = `https://${API}/v1/echo`
+  const { stdout, stderr } = await agent('curl', '-sS', '-i', '--compressed', url)
+  const bytes = Buffer.from(token)
+  const spellings = [token, bytes.toString('base64'), bytes.toString('hex'), String.raw`\u00${bytes.toString('hex').slice(0, 2)}\u00`]
+  const found = spellings.filter((text) => stdout.includes(text))
+  const ok = found.length === 0 && stdout.includes('"plain":"****') && /x-your-token: \*{8}/i.test(stdout)
+  return {
+    what: `curl --compressed ${url}`,
+    ok,
+    outcome: ok
+      ? 'the token comes back in five places, and is written over in all'
+      : found.length > 0
+        ? 'THE TOKEN CAME BACK'
+        : oneLine(stderr || stdout),
+  }
 }
 
 async function refused(agent: Agent): Promise<Row[]> {
@@ -150,8 +189,7 @@ async function hostAddresses(project: ComposeProject): Promise<string[]> {
 }
 
 /** Everything that the agent could read a token from is brought out here and searched: the token itself never goes in. */
-async function withoutToken(agent: Agent, project: ComposeProject): Promise<Row> {
-  const token = readFileSync(path.join(project.env.get('SALLYPORT_SECRETS_DIR') ?? '', 'DEMO_TOKEN'), 'utf8').trim()
+async function withoutToken(agent: Agent, token: string): Promise<Row> {
   const script =
     'env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null; find /run /sallyport /workspace /home /tmp -type f -exec cat {} + 2>/dev/null'
   const seen = await agent('sh', '-c', script)
