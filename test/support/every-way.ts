@@ -64,9 +64,9 @@ export async function openEveryWay(policy: string, hosts: readonly string[], opt
     await openTestGate({
       policy,
       env: { API_TOKEN: CANARY },
-      upstreamCa: [upstreamCa.file],
       hosts: Object.fromEntries(hosts.map((host) => [host, [addressOf(host)]])),
       ...options,
+      upstreamCa: [upstreamCa.file, ...(options.upstreamCa ?? [])],
       config: { ...ALL_WAYS, ...options.config },
     }),
   )

@@ -1,43 +1,36 @@
-/** A frame of RFC 6455 as a server sends it. `first` is the opcode, with 0x80 for the last fragment of a message. */
-export function frame(first: number, payload: Buffer | string): Buffer {
+/** The first byte of frames (RFC 6455 §5.2): the last one of a message has FIN. */
+export const FIN = 0x80
+export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
+
+/** A frame as servers send it: without a mask. */
+export function serverFrame(first: number, payload: Buffer | string): Buffer {
   const bytes = Buffer.from(payload)
-  const short = bytes.length < 126
-  const head = Buffer.alloc(short ? 2 : bytes.length <= 0xffff ? 4 : 10)
-  head[0] = first
-  head[1] = short ? bytes.length : head.length === 4 ? 126 : 127
-  if (head.length === 4) head.writeUInt16BE(bytes.length, 2)
-  if (head.length === 10) head.writeBigUInt64BE(BigInt(bytes.length), 2)
-  return Buffer.concat([head, bytes])
+  const length = bytes.length < 126 ? Buffer.of(bytes.length) : Buffer.of(126, bytes.length >> 8, bytes.length & 255)
+  return Buffer.concat([Buffer.of(first), length, bytes])
 }
 
-export type Frame = { readonly first: number; readonly payload: Buffer }
+export type ServerMessage = { readonly opcode: number; readonly payload: Buffer }
 
-/** The frames of a server, the last one maybe cut short. */
-export function framesOf(bytes: Buffer): Frame[] {
-  const frames: Frame[] = []
-  for (let at = 0; at < bytes.length;) {
-    const first = bytes.readUInt8(at)
-    let length = bytes.readUInt8(at + 1)
-    at += 2
-    if (length === 126) length = bytes.readUInt16BE(at)
-    else if (length === 127) length = Number(bytes.readBigUInt64BE(at))
-    at += length < 126 ? 0 : length <= 0xffff ? 2 : 8
-    frames.push({ first, payload: bytes.subarray(at, at + length) })
-    at += length
-  }
-  return frames
-}
-
-/** The data messages of frames, whole. */
-export function messagesOf(frames: readonly Frame[]): Buffer[] {
-  const messages: Buffer[] = []
-  let parts: Buffer[] = []
-  for (const { first, payload } of frames) {
-    if ((first & 0x0f) > 2) continue
-    parts.push(payload)
-    if ((first & 0x80) === 0) continue
-    messages.push(Buffer.concat(parts))
-    parts = []
+/** Messages and control frames that a server sent, in the order of their ends; fragments put together. Without what is cut off. */
+export function messagesIn(bytes: Buffer): ServerMessage[] {
+  const messages: ServerMessage[] = []
+  let opcode = 0
+  let fragments: Buffer[] = []
+  for (let at = 0; at + 2 <= bytes.length;) {
+    const [first = 0, second = 0] = bytes.subarray(at)
+    const [length, head] =
+      second < 126 ? [second, 2] : second === 126 ? [bytes.readUInt16BE(at + 2), 4] : [Number(bytes.readBigUInt64BE(at + 2)), 10]
+    const payload = bytes.subarray(at + head, at + head + length)
+    if (payload.length < length) break
+    at += head + length
+    if ((first & 8) !== 0) messages.push({ opcode: first & 15, payload })
+    else {
+      if ((first & 15) !== OPCODE.continuation) opcode = first & 15
+      fragments.push(payload)
+      if ((first & FIN) === 0) continue
+      messages.push({ opcode, payload: Buffer.concat(fragments) })
+      fragments = []
+    }
   }
   return messages
 }
