@@ -290,8 +290,9 @@ function leadsToSame(a: Route, b: Route): boolean {
 
 /** Whether the same secrets go into the same places. */
 function isSamePlan(was: CredentialPlan, is: CredentialPlan): boolean {
-  const said = (plan: CredentialPlan): string => JSON.stringify([usedBy(plan), plan.inBody, plan.own])
-  return said(was) === said(is)
+  const said = (plan: CredentialPlan): string =>
+    JSON.stringify([...usedBy(plan), ...plan.inBody].map(({ id, secret, place, also, exchange }) => [id, secret, place, also, exchange]))
+  return said(was) === said(is) && was.own === is.own
 }
 
 async function refuse(exchange: Exchange, agent: Agent, where: Where, refusal: Refusal): Promise<void> {
