@@ -10,11 +10,14 @@ import { BEARER, CANARY, openPlaces, portOf, type Ways } from '../support/ways.t
 import { openWebSocketUpstream } from '../support/websocket-upstream.ts'
 
 const HOST = 'socket.example.com'
+/** No credential is bound to it. */
+const FREE = 'free.example.com'
 const DENIED = 'denied.example.net'
 
 const parts = new AsyncDisposableStack()
 let secure: Upstream
 let plain: Upstream
+let free: Upstream
 let denied: Upstream
 let ways: Ways
 
@@ -22,8 +25,11 @@ before(async () => {
   const places = parts.use(await openPlaces())
   secure = parts.use(await openWebSocketUpstream(places.tls(HOST), places.at(HOST, 443)))
   plain = parts.use(await openWebSocketUpstream(undefined, places.at(HOST, 80)))
+  free = parts.use(await openWebSocketUpstream(places.tls(FREE), places.at(FREE, 443)))
   denied = parts.use(await openWebSocketUpstream(places.tls(DENIED), places.at(DENIED, 443)))
-  ways = parts.use(await places.open({ hosts: { [HOST]: { inject: BEARER, rule: 'paths: ["/open/**", "/refused"]' } }, denied: [DENIED] }))
+  ways = parts.use(
+    await places.open({ hosts: { [HOST]: { inject: BEARER, rule: 'paths: ["/open/**", "/refused"]' }, [FREE]: {} }, denied: [DENIED] }),
+  )
 })
 after(() => parts.disposeAsync())
 
@@ -32,10 +38,11 @@ async function openBy(
   way: Dialled,
   scheme: 'ws' | 'wss',
   path: string,
-  options: ClientOptions & { protocols?: string[] } = {},
+  options: ClientOptions & { protocols?: string[]; at?: string } = {},
 ): Promise<WebSocket> {
-  const socket = scheme === 'wss' ? await dialTlsBy(way, ways, HOST) : await dialBy(way, ways, HOST, 80)
-  return new WebSocket(`${scheme}://${HOST}${path}`, options.protocols ?? [], { ...options, createConnection: () => socket })
+  const host = options.at ?? HOST
+  const socket = scheme === 'wss' ? await dialTlsBy(way, ways, host) : await dialBy(way, ways, host, 80)
+  return new WebSocket(`${scheme}://${host}${path}`, options.protocols ?? [], { ...options, createConnection: () => socket })
 }
 
 async function echoed(client: WebSocket, message: string | Buffer): Promise<{ data: Buffer; isBinary: boolean }> {
@@ -83,7 +90,7 @@ test('a WebSocket without TLS goes in absolute form through the HTTP proxy', asy
 })
 
 test('subprotocol, extensions and the close code with its reason are the upstream’s own', async () => {
-  const client = await openBy('CONNECT', 'wss', '/open/3', { protocols: ['chat.v9', 'chat.v2'], perMessageDeflate: true })
+  const client = await openBy('CONNECT', 'wss', '/open/3', { at: FREE, protocols: ['chat.v9', 'chat.v2'], perMessageDeflate: true })
   await once(client, 'open')
   assert.equal(client.protocol, 'chat.v2')
   assert.match(client.extensions, /permessage-deflate/)
@@ -91,6 +98,15 @@ test('subprotocol, extensions and the close code with its reason are the upstrea
   client.send('close 4321 enough of this')
   const [code, reason] = (await once(client, 'close')) as [number, Buffer]
   assert.deepEqual([code, reason.toString()], [4321, 'enough of this'])
+  assert.equal(free.requests.length, 1)
+})
+
+test('where a credential is bound no extension is negotiated, as its messages are looked into', async () => {
+  const client = await openBy('CONNECT', 'wss', '/open/plain', { protocols: ['chat.v2'], perMessageDeflate: true })
+  await once(client, 'open')
+  assert.deepEqual([client.protocol, client.extensions], ['chat.v2', ''])
+  assert.equal((await echoed(client, 'again '.repeat(10_000))).data.length, 60_000)
+  client.terminate()
 })
 
 test('ping and pong pass in both directions', async () => {

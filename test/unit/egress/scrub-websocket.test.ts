@@ -14,7 +14,7 @@ import { relay } from '../../../src/sidecar/egress/relay.ts'
 import { RecordingAgent } from '../../support/recording-agent.ts'
 import { CANARY, cut, MARKS, NEVER, openScrubbing } from '../../support/scrubbing.ts'
 import { openSocketPair, type SocketPair } from '../../support/socket-pair.ts'
-import { frame, framesOf, messagesOf, type Frame } from '../../support/websocket-frames.ts'
+import { frame, framesOf, messagesOf, type Frame } from '../../support/server-frames.ts'
 
 const FIN = 0x80
 const [MORE, TEXT, BINARY, CLOSE, PING, PONG] = [0, 1, 2, 8, 9, 10]
