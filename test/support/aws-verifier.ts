@@ -1,5 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import { openUpstream, type Recorded, type Upstream } from './upstream.ts'
+import type { ServerResponse } from 'node:http'
+import { openUpstream, type Place, type Recorded, type Upstream } from './upstream.ts'
 
 /** Whose requests a verifier takes, for which region and service. */
 export type AwsAccount = {
@@ -38,36 +39,63 @@ export function faultOfSignature(request: ArrivedRequest, account: AwsAccount): 
   const payload = payloadOf(request, fields)
   if (payload === undefined) return 'XAmzContentSHA256Mismatch'
 
-  let canonical = `${request.method}\n`
+  const missing = signed.find((name) => !fields.has(name))
+  if (missing !== undefined) return `${missing} is signed and not there`
+  const right = signatureFor(request, account, stamp, signed, payload)
+  return timingSafeEqual(Buffer.from(right, 'hex'), Buffer.from(signature, 'hex')) ? undefined : 'SignatureDoesNotMatch'
+}
+
+/** The signature of the request by who holds the account's key. `payload` is the last line of the canonical request. */
+export function signatureFor(
+  request: ArrivedRequest,
+  account: Pick<AwsAccount, 'secretKey' | 'region' | 'service'>,
+  stamp: string,
+  signed: readonly string[],
+  payload: string,
+): string {
+  const fields = fieldsOf(request.rawHeaders)
   const cut = request.url.indexOf('?')
+  let canonical = `${request.method}\n`
   canonical += `${uriOf(cut < 0 ? request.url : request.url.slice(0, cut), account.service)}\n`
   canonical += `${queryOf(cut < 0 ? '' : request.url.slice(cut + 1))}\n`
   for (const name of signed) {
-    const values = fields.get(name)
-    if (!values) return `${name} is signed and not there`
+    const values = fields.get(name) ?? []
     canonical += `${name}:${values.map((value) => value.trim().split(/\s+/).join(' ')).join(',')}\n`
   }
-  canonical += `\n${signedList}\n${payload}`
-
+  canonical += `\n${signed.join(';')}\n${payload}`
+  const scope = `${stamp.slice(0, 8)}/${account.region}/${account.service}/aws4_request`
   const text = `AWS4-HMAC-SHA256\n${stamp}\n${scope}\n${createHash('sha256').update(canonical, 'latin1').digest('hex')}`
   const mac = (key: string | Buffer, data: string): Buffer => createHmac('sha256', key).update(data).digest()
   const dayKey = mac(`AWS4${account.secretKey}`, stamp.slice(0, 8))
-  const signingKey = mac(mac(mac(dayKey, account.region), account.service), 'aws4_request')
-  return timingSafeEqual(mac(signingKey, text), Buffer.from(signature, 'hex')) ? undefined : 'SignatureDoesNotMatch'
+  return mac(mac(mac(mac(dayKey, account.region), account.service), 'aws4_request'), text).toString('hex')
 }
 
-/** A service on loopback that takes only what is signed rightly: 200 "ok", else 403 with the reason. `faults` has one entry a request. */
-export async function openAwsService(
-  account: AwsAccount,
-  tls?: { cert: string; key: string },
-): Promise<Upstream & { readonly faults: (string | undefined)[] }> {
+export type AwsService = Upstream & {
+  /** One entry a request: why it was refused, or `undefined`. */
+  readonly faults: (string | undefined)[]
+}
+
+export type AwsServiceOptions = {
+  readonly tls?: { cert: string; key: string }
+  readonly place?: Place
+  /** What a request gets that is signed rightly. */
+  readonly answer?: (request: Recorded, response: ServerResponse) => void
+}
+
+/** A service on loopback that takes only what is signed rightly: 200 "ok", else 403 with the reason. */
+export async function openAwsService(account: AwsAccount, { tls, place, answer }: AwsServiceOptions = {}): Promise<AwsService> {
   const faults: (string | undefined)[] = []
-  const upstream = await openUpstream((request, response) => {
-    const fault = faultOfSignature(request, account)
-    faults.push(fault)
-    response.writeHead(fault === undefined ? 200 : 403, { 'content-type': 'text/plain' }).end(fault ?? 'ok')
-  }, tls)
-  return Object.defineProperty(upstream, 'faults', { value: faults }) as Upstream & { readonly faults: (string | undefined)[] }
+  const upstream = await openUpstream(
+    (request, response) => {
+      const fault = faultOfSignature(request, account)
+      faults.push(fault)
+      if (fault === undefined && answer) answer(request, response)
+      else response.writeHead(fault === undefined ? 200 : 403, { 'content-type': 'text/plain' }).end(fault ?? 'ok')
+    },
+    tls,
+    place,
+  )
+  return Object.defineProperty(upstream, 'faults', { value: faults }) as AwsService
 }
 
 function fieldsOf(rawHeaders: readonly string[]): Map<string, string[]> {

@@ -43,7 +43,8 @@ export function holdBody(agent: Agent, held: Held): Promise<Buffer> {
     const stopListening = agent.onGone(() => stop(agentGone()))
     // An empty one may have told of its end while the request was decided.
     if (body.readableEnded) return stop()
-    body.on('data', onData).on('end', onEnd).on('error', stop)
+    // The body of an HTTP/2 stream was paused until somebody wants it, which a listener alone does not undo.
+    body.on('data', onData).on('end', onEnd).on('error', stop).resume()
   })
 }
 
