@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { LIMITS } from '../../src/kernel/limits.ts'
-import { AWS_ACCOUNT, openAwsSetting, type AwsSetting } from '../support/aws-setting.ts'
+import { AWS_ACCOUNT, awsPolicy, openAwsSetting, type AwsSetting } from '../support/aws-setting.ts'
 import type { ToSign } from '../support/aws-agent.ts'
 import { APPROACHES, ask, fieldOf, named, type Approach, type Asked, type Got } from '../support/every-client.ts'
 
@@ -256,4 +256,18 @@ test('I1 no request, answer, log or audit line has the secret key, and the audit
   assert.deepEqual(setting.secretsIn(`${await gate.auditText()}${gate.log()}`), [])
   const decided = (await gate.audit()).findLast(({ event }) => event === 'decided')
   assert.deepEqual([decided?.['credential'], decided?.['secret'], decided?.['own_credentials']], ['files', 'AWS_SECRET', undefined])
+})
+
+test('I23 own_credentials: pass leaves a signature of the agent as it is, and never one that was made with the placeholder', async () => {
+  const approach = FEW[0] as Approach
+  assert.ok(await setting.every.gate.setPolicy(awsPolicy(', own_credentials: pass')))
+  const since = setting.arrivals.length
+  const own = authorized(signed(PLAIN), OF_KEY)
+  assert.equal(String((await ask(setting.every, approach, own)).body), 'InvalidClientTokenId')
+  const [arrived] = setting.arrivals.slice(since)
+  assert.equal(arrived && fieldOf(arrived.rawHeaders, 'authorization'), own.fields?.find(([name]) => name === 'Authorization')?.[1])
+  const beside = await ask(setting.every, approach, signed({ ...PLAIN, fields: [['X-Amz-Security-Token', 'own-token']] }))
+  assert.equal(beside.status, 200, String(beside.body))
+  assert.deepEqual(setting.strayIn(setting.arrivals.slice(since)), [])
+  assert.ok(await setting.every.gate.setPolicy(awsPolicy()))
 })

@@ -43,7 +43,7 @@ export async function openAwsSetting(): Promise<AwsSetting> {
     service: 's3',
   }
   const every = parts.use(
-    await openEveryWay(policyText(), [FILES, QUEUE, OTHER], {
+    await openEveryWay(awsPolicy(), [FILES, QUEUE, OTHER], {
       env: { AWS_SECRET: account.secretKey, AWS_ID: account.accessKeyId, AWS_TOKEN: account.sessionToken },
     }),
   )
@@ -117,14 +117,15 @@ function asHttp1({ method, url, rawHeaders }: RecordedStream, body: Buffer): Arr
   return { method, url, rawHeaders: fields, body }
 }
 
-function policyText(): string {
+/** `rule` is added to the rules of the services. */
+export function awsPolicy(rule = ''): string {
   const opened = 'addresses: ["127.0.0.0/8"]'
   const hosts = [
     { id: 'files', host: FILES, credential: 'files' },
     { id: 'queue', host: QUEUE, credential: 'queue' },
     { id: 'other', host: OTHER, credential: undefined },
   ]
-  const rules = hosts.map(({ id, host }) => `    - {id: ${id}, host: ${host}, action: allow, ${opened}}\n`)
+  const rules = hosts.map(({ id, host }) => `    - {id: ${id}, host: ${host}, action: allow, ${opened}${host === OTHER ? '' : rule}}\n`)
   const routes = hosts.map(
     ({ host, credential }) =>
       `  - {name: ${routeTo('https', host)}, upstream: "https://${host}", ${credential === undefined ? '' : `credential: ${credential}, `}${opened}}\n`,

@@ -46,9 +46,14 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
   const swappable = only === null ? [] : policy.placeholdersFor(facts, only)
   const swaps = findSwaps(placeholders, request, bound, swappable, why)
   if ('code' in swaps) return swaps
-  const unsigned = bound && why === undefined ? refuseSignature(bound, headers, placeholders) : undefined
-  if (unsigned) return unsigned
   const own = findOwn({ path: facts.path, headers }, bound, swaps.fields)
+  const keepsOwn = rule.ownCredentials === 'pass' || (rule.ownCredentials === undefined && bound === undefined)
+  // What is signed with the placeholder is ours to sign, whatever stands beside it.
+  const isSigned = bound?.place.kind === 'aws' && swaps.fields.has('authorization')
+  // The agent's own in place of ours, where the rule leaves it the choice.
+  const isReplaced = keepsOwn && own.isAuthorizing && !isSigned
+  const unsigned = bound && why === undefined && !isReplaced ? refuseSignature(bound, headers, placeholders) : undefined
+  if (unsigned) return unsigned
   if (rule.ownCredentials === 'deny' && own.names.length > 0) {
     return {
       code: 'own_credentials_refused',
@@ -57,9 +62,6 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
       rule: rule.id,
     }
   }
-  const keepsOwn = rule.ownCredentials === 'pass' || (rule.ownCredentials === undefined && bound === undefined)
-  // The agent's own in place of ours, where the rule leaves it the choice.
-  const isReplaced = keepsOwn && own.isAuthorizing
   return {
     written: why === undefined && !isReplaced ? bound : undefined,
     swapped: swaps.swapped,
@@ -111,17 +113,23 @@ const AWS_KEY_ID = 'AWS_ACCESS_KEY_ID'
 /** What is signed for AWS is signed with the worthless key, for the region and service that the policy pins. */
 function refuseSignature({ place }: CredentialBinding, headers: readonly string[], placeholders: Placeholders): Refusal | undefined {
   if (place.kind !== 'aws') return undefined
-  const refuse = (problem: string, hint: string): Refusal => ({ code: 'aws_signature_refused', message: problem, hint })
   const signature = readAwsSignature(headers)
   if ('problem' in signature)
-    return refuse(`the request cannot be signed anew: ${signature.problem}`, 'sign it with the placeholder key by AWS Signature Version 4')
+    return unsignable(
+      `the request cannot be signed anew: ${signature.problem}`,
+      'sign it with the placeholder key by AWS Signature Version 4',
+    )
   if (signature.accessKeyId !== placeholders.values[AWS_KEY_ID])
-    return refuse('the request is not signed with the placeholder key', `set ${AWS_KEY_ID} to the placeholder`)
+    return unsignable('the request is not signed with the placeholder key', `set ${AWS_KEY_ID} to the placeholder`)
   if (signature.region === place.region && signature.service === place.service) return undefined
-  return refuse(
+  return unsignable(
     `the request is signed for ${shown(signature.service)} in ${shown(signature.region)}`,
     `the policy has this credential for ${place.service} in ${place.region}`,
   )
+}
+
+function unsignable(problem: string, hint: string): Refusal {
+  return { code: 'aws_signature_refused', message: problem, hint }
 }
 
 /** The places of a placeholder; none for other kinds. */
