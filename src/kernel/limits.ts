@@ -146,8 +146,8 @@ export const LIMITS = {
   secretBytesMax: 64 * 1024,
   /** A longer secret is looked for in pieces of at least half of this, each by itself: what a chunk's end may hold back is one piece. */
   redactorPieceCharsMax: 512,
-  /** Characters, hex bytes and base64 letters of all secrets that are looked for together (six a byte): more is `secret_invalid`. */
-  redactorUnitsMax: 8_000_000,
+  /** All secrets that are looked for in the answers of one host together, in bytes: more is `secret_invalid`. */
+  redactorSecretsBytesMax: 1_000_000,
   /** What one set of secrets may keep to search fast: states of half a KiB each, positions in them of four bytes. Beyond, it begins anew. */
   redactorStatesMax: 4_096,
   redactorPositionsMax: 1024 * 1024,

@@ -1,5 +1,3 @@
-import { SallyportError } from '../kernel/errors.ts'
-import { LIMITS } from '../kernel/limits.ts'
 import type { Mark, Pattern } from './patterns.ts'
 import type { Spelling, Unit } from './spellings.ts'
 
@@ -119,14 +117,9 @@ export function depthOf(automaton: Automaton, position: number): number {
   return (automaton.before[unit] as number) + (automaton.depths[(automaton.nodesOf[unit] as number) + (position & 255)] as number)
 }
 
-/** @throws secret_invalid when the secrets together are too large to search for */
+/** An automaton that finds the patterns, all at once. */
 export function compile(patterns: readonly Pattern[]): Automaton {
   const unitCount = patterns.reduce((sum, pattern) => sum + pattern.units.length, 0)
-  if (unitCount > LIMITS.redactorUnitsMax) {
-    throw new SallyportError('secret_invalid', 'the secrets of one host are too large to be looked for in its answers', {
-      hint: `a host may have about ${Math.floor(LIMITS.redactorUnitsMax / 6_000_000)} MB of secrets`,
-    })
-  }
   const nodes = createNodes()
   const nodesOf = new Int32Array(unitCount)
   const marks = new Uint8Array(unitCount)

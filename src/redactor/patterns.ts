@@ -1,3 +1,4 @@
+import { SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { base64Spellings, hexSpelling, LINE_BREAKS, spellingsOf, type Unit } from './spellings.ts'
@@ -12,10 +13,17 @@ export type Pattern = { readonly mark: Mark; readonly units: readonly Unit[] }
 /**
  * What is looked for to find the secrets in every encoding: of each value (a long one in pieces) its text, its hex digits,
  * and its base64 at the three offsets that it may have in a longer text. Empty values are left out.
+ * @throws secret_invalid when they are larger than `LIMITS.redactorSecretsBytesMax` together
  */
 export function patternsOf(secrets: readonly Secret[]): readonly Pattern[] {
   const unit = createUnits()
   const pieces = new Set(secrets.flatMap((secret) => piecesOf(secret.reveal().toWellFormed())))
+  // A byte has about six units in all patterns; positions have room for 2^23.
+  if ([...pieces].reduce((sum, piece) => sum + Buffer.byteLength(piece), 0) > LIMITS.redactorSecretsBytesMax) {
+    throw new SallyportError('secret_invalid', 'the secrets of one host are too large to be looked for in its answers', {
+      hint: `they may have ${LIMITS.redactorSecretsBytesMax} bytes together`,
+    })
+  }
   return [...pieces].flatMap((piece): Pattern[] => {
     const bytes = Buffer.from(piece)
     return [

@@ -42,6 +42,11 @@ export class StateCache {
     this.#forget()
   }
 
+  /** States that are kept. */
+  get stateCount(): number {
+    return this.#states.length
+  }
+
   /** Reads to the end of the data, or to just past the first byte that ends a match: then the state is `MATCH` and more. */
   run(data: Buffer, from: number, first: number): { at: number; state: number } {
     const end = data.length
