@@ -3,7 +3,6 @@ import type { Dispatcher } from 'undici'
 import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { shown } from '../../kernel/shown.ts'
 import type { Agent } from './agent.ts'
 import { forwardedResponseHeaders, forwardedTrailers, valuesOf, withoutCredentials, type RawHeaders } from './headers.ts'
 import type { Upstream } from '../upstream/upstream.ts'
@@ -268,14 +267,14 @@ function rawOf(controller: Dispatcher.DispatchController): Buffer[] {
   return Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : []
 }
 
-/** RFC 6455 §4.1: what is not the protocol that was asked for is no success. @throws upstream_invalid */
+/** RFC 6455 §4.1: what is not the protocol that was asked for is no success. I24: and not told in words of the answer. @throws upstream_invalid */
 function upgradedHeaders(raw: Buffer[], status: number): string[] {
   const protocols = valuesOf(
     raw.map((part) => part.toString('latin1')),
     'upgrade',
   )
   if (protocols.length !== 1 || protocols[0]?.trim().toLowerCase() !== 'websocket')
-    throw new SallyportError('upstream_invalid', `the answer upgrades to "${shown(protocols.join(', '))}"`)
+    throw new SallyportError('upstream_invalid', 'the answer upgrades to another protocol than WebSocket')
   return forwardedResponseHeaders(raw, status)
 }
 

@@ -14,7 +14,6 @@ import {
 } from 'node:zlib'
 import { SallyportError } from '../../../kernel/errors.ts'
 import { LIMITS } from '../../../kernel/limits.ts'
-import { shown } from '../../../kernel/shown.ts'
 
 /** A content coding (RFC 9110 §8.4.1, RFC 7932, RFC 8878) that can be undone and done again. */
 export type Coding = 'gzip' | 'deflate' | 'br' | 'zstd'
@@ -37,7 +36,8 @@ export function readCodings(values: readonly string[]): { codings: Coding[] } | 
   for (const name of values.flatMap((value) => value.split(',')).map((part) => part.trim())) {
     if (name === '') continue
     const coding = Object.hasOwn(NAMES, name.toLowerCase()) ? NAMES[name.toLowerCase()] : undefined
-    if (coding === undefined) return { problem: notScrubbable(`the answer has the content coding "${shown(name)}"`) }
+    // I24: its name is not told, as it may have a secret in it.
+    if (coding === undefined) return { problem: notScrubbable('the answer has a content coding that cannot be undone') }
     if (coding !== 'identity') codings.push(coding)
   }
   if (codings.length > LIMITS.contentCodingsMax) return { problem: notScrubbable(`the answer has ${codings.length} content codings`) }
