@@ -97,6 +97,17 @@ test('gzip of several members is one body, a secret over their border included',
   }
 })
 
+for (const name of ['br', 'deflate in zlib', 'deflate alone'])
+  test(`${name} has one body: a second behind it ends the answer`, async () => {
+    const { coding = '', code } = FORMATS[name] ?? {}
+    const bytes = code?.(Buffer.from('one')) ?? Buffer.alloc(0)
+    for (const chunks of [[bytes, bytes], [Buffer.concat([bytes, bytes])]]) {
+      const run = openScrubbing()
+      await answerWith(run, ['content-encoding', coding], chunks)
+      assert.deepEqual(codes(run), ['answer_not_scrubbable'])
+    }
+  })
+
 test('zstd of several frames is one body, and one of very many frames in a piece is refused', async () => {
   const frame = (text: string): Buffer => zlib.zstdCompressSync(Buffer.from(text))
   for (const size of [1, 1_000_000]) {
