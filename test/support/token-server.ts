@@ -6,7 +6,7 @@ import { createUpstreams } from '../../src/sidecar/upstream/upstreams.ts'
 import type { ServerResponse } from 'node:http'
 import { policyOf } from './policy.ts'
 import { HOST, leafOf, TRUST } from './upstream-client.ts'
-import { openUpstream, type Recorded, type Upstream } from './upstream.ts'
+import { openUpstream, type Place, type Recorded, type Upstream } from './upstream.ts'
 
 /** Who may have tokens of a server, and by what proof. */
 export type TokenClient = {
@@ -28,17 +28,27 @@ export type TokenServer = Upstream & {
   grant: Record<string, unknown>
   /** Replaces the answer: a fault. */
   fault: ((response: ServerResponse, request: Recorded) => void) | undefined
+  /** Answers wait for it. */
+  until: Promise<unknown> | undefined
 }
+
+/** Where a server is, when not on any port of loopback, and whose certificate it has. */
+export type ServerPlace = { readonly tls: { cert: string; key: string }; readonly place: Place }
 
 /**
  * A token server by RFC 6749 over TLS, that takes nothing that is not written as the RFC says: content type, form, client
  * authentication of §2.3.1 with both parts form-encoded, grants of §4.4 and §6. With `isRotating` each refresh gives a new
  * refresh token and ends the one before.
  */
-export async function openTokenServer(client: TokenClient, isRotating = false, host = HOST): Promise<TokenServer> {
+export async function openTokenServer(
+  client: TokenClient,
+  isRotating = false,
+  host = HOST,
+  { tls, place }: Partial<ServerPlace> = {},
+): Promise<TokenServer> {
   const issued: string[] = []
   const refusals: string[] = []
-  const upstream = await openUpstream((request, response) => {
+  const answer = (request: Recorded, response: ServerResponse): void => {
     if (server.fault) return server.fault(response, request)
     const refusal = refusalOf(request, client)
     const json = (status: number, value: object): void =>
@@ -62,8 +72,20 @@ export async function openTokenServer(client: TokenClient, isRotating = false, h
       ...(isRotating && { refresh_token: client.refreshToken }),
       ...server.grant,
     })
-  }, leafOf(host))
-  const more = { url: `https://${HOST}:${upstream.port}/oauth/token?tenant=a`, issued, refusals, grant: {}, fault: undefined }
+  }
+  const upstream = await openUpstream(
+    (request, response) => void (server.until ?? Promise.resolve()).then(() => answer(request, response)),
+    tls ?? leafOf(host),
+    place,
+  )
+  const more = {
+    url: `https://${HOST}:${upstream.port}/oauth/token?tenant=a`,
+    issued,
+    refusals,
+    grant: {},
+    fault: undefined,
+    until: undefined,
+  }
   const server = Object.assign(upstream, more) as TokenServer
   return server
 }
