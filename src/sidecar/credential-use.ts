@@ -16,14 +16,26 @@ export type CredentialUseParts = {
   readonly system: System
 }
 
-/** What requests need to carry credentials, and their answers to lose them again. It outlives replacements of the policy. */
-export function createCredentialUse(parts: CredentialUseParts): Pick<HandleParts, 'budgets' | 'tokens' | 'held' | 'scrubbing'> {
-  const client = createTokenClient(parts)
+export type CredentialUse = Pick<HandleParts, 'budgets' | 'tokens' | 'held' | 'scrubbing'> & Disposable
+
+/**
+ * What requests need to carry credentials, and their answers to lose them again. It outlives replacements of the policy; when it is
+ * disposed of, exchanges that run end and none begins.
+ */
+export function createCredentialUse(parts: CredentialUseParts): CredentialUse {
+  const stopping = new AbortController()
+  const client = createTokenClient({ ...parts, signal: stopping.signal })
   // I3: a request of the gate's own is in the audit before it leaves, like any other.
   const post: TokenPost = async (url, ...rest) => {
     await parts.audit.append({ event: 'token_requested', host: new URL(url).hostname })
     return client(url, ...rest)
   }
   const tokens = createTokenExchanges(post, parts.system)
-  return { budgets: createBudgets(parts.system), tokens, held: { bytes: 0 }, scrubbing: createScrubbing(tokens) }
+  return {
+    budgets: createBudgets(parts.system),
+    tokens,
+    held: { bytes: 0 },
+    scrubbing: createScrubbing(tokens),
+    [Symbol.dispose]: () => stopping.abort(),
+  }
 }

@@ -126,7 +126,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const live = createLive(enforcement)
   const lease = createLease(config.checkLease)
   const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
-  const handle = createHandle({ ...shared, ...createCredentialUse({ enforcement, addresses, upstreams, audit, system }) })
+  const handle = createHandle({ ...shared, ...parts.use(createCredentialUse({ ...shared, audit, system })) })
   const contexts = createContexts(authority, system)
   const front = createFront({ ...shared, handle, contexts, isResolver: config.dns.length > 0 })
 
