@@ -18,7 +18,8 @@ import { CANARY } from '../support/setting.ts'
 const { api: API, pinned: PINNED, mail: MAIL } = RUNNING_HOSTS
 const LOOPBACK = 'addresses: ["127.0.0.0/8"]'
 const RULES = {
-  api: `{id: api, host: ${API}, action: allow, plaintext: accept, ${LOOPBACK}}`,
+  // Answers that are looked into keep back what may be the beginning of a secret, as the last word of an echo.
+  api: `{id: api, host: ${API}, action: allow, plaintext: accept, scrub: "off", ${LOOPBACK}}`,
   pinned: `{id: pinned, host: ${PINNED}, action: allow, tls: passthrough, ${LOOPBACK}}`,
   mail: `{id: mail, host: ${MAIL}, ports: [25], protocol: tcp, action: allow, ${LOOPBACK}}`,
 }
