@@ -24,6 +24,8 @@ export type AwsSetting = AsyncDisposable & {
   /** Everything that arrived anywhere, and what each service found wrong with it. */
   readonly arrivals: readonly ArrivedRequest[]
   readonly faults: readonly (string | undefined)[]
+  /** Answers of the service of HTTP/2 wait for it. */
+  until: Promise<unknown> | undefined
   /** Answer of the first service, 403, in place of "ok". */
   echo: ((account: Required<AwsAccount>) => Echoed) | undefined
   sign(request: ToSign, sdk: Pick<SdkSettings, 'region' | 'service'>): Fields
@@ -57,6 +59,7 @@ export async function openAwsSetting(): Promise<AwsSetting> {
     secretKey,
     arrivals,
     faults,
+    until: undefined,
     echo: undefined,
     sign: (request, sdk) => signedBySdk(request, { accessKeyId: keyId, secretKey, ...sdk }),
     strayIn: (requests) => valuesIn(textOf(requests), [account.secretKey, secretKey, keyId]),
@@ -90,7 +93,7 @@ export async function openAwsSetting(): Promise<AwsSetting> {
         request.on('data', (chunk: Buffer) => chunks.push(chunk))
         request.on('end', () => {
           const fault = note(asHttp1(recorded, Buffer.concat(chunks)), { ...lasting, service: 'sqs' })
-          response.writeHead(fault === undefined ? 200 : 403).end(fault ?? 'ok')
+          void (setting.until ?? Promise.resolve()).then(() => response.writeHead(fault === undefined ? 200 : 403).end(fault ?? 'ok'))
         })
       },
     }),

@@ -90,7 +90,9 @@ export class Http1Agent implements Agent {
 
   refuse(status: number, headers: Readonly<Record<string, string>>, body: string): void {
     if (this.#response.writableEnded) return
-    this.#connections.refuse(this.#request.socket, this.#number)
+    const { socket } = this.#request
+    this.#connections.refuse(socket, this.#number)
+    if (!this.#request.complete) closeInPeace(socket)
     // With a reason phrase of its own: the response may still hold one of the upstream's that could not be written.
     this.#response.writeHead(status, STATUS_CODES[status] ?? '', { ...headers, connection: 'close' }).end(body)
   }
@@ -172,6 +174,14 @@ export class UpgradingAgent extends Http1Agent {
 function hasBody(request: IncomingMessage): boolean {
   const length = request.headers['content-length']
   return request.headers['transfer-encoding'] !== undefined || (length !== undefined && Number(length) > 0)
+}
+
+/** Node destroys a socket as soon as its last answer is written: over a body that is still coming that is a reset, which takes the answer with it. */
+function closeInPeace(socket: Socket): void {
+  socket.destroySoon = () => {
+    socket.end()
+    sayFarewell(socket)
+  }
 }
 
 /** An agent that has its answer may send the rest of the body for nobody, but not for ever. */
