@@ -35,7 +35,7 @@ export function createCredentialUse(parts: CredentialUseParts): CredentialUse {
     budgets: createBudgets(parts.system),
     tokens,
     held: { bytes: 0 },
-    scrubbing: createScrubbing(tokens),
+    scrubbing: createScrubbing(parts.enforcement, tokens),
     [Symbol.dispose]: () => stopping.abort(),
   }
 }
