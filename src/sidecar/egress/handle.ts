@@ -67,7 +67,7 @@ export function createHandle(parts: HandleParts): Handle {
           const refusal = await parts.asking.consult({ requestId, lane, rule: decision.rule.id, facts }, agent)
           if (refusal) return await refuse(exchange, agent, facts, refusal)
         }
-        const held = await holdForCredential(parts.held, enforced, decision.plan, agent).catch(refusalOf)
+        const held = await holdForCredential(parts.held, enforced, decision, agent).catch(refusalOf)
         if (held && 'code' in held) return await refuse(exchange, agent, facts, held)
         using body = held
         const plan = withBody(decision.plan, body)
@@ -129,6 +129,8 @@ type Passing = {
   /** Its fields as they go on, but for credentials. */
   readonly headers: readonly string[]
   readonly plan: CredentialPlan
+  /** What is done with secrets in its answer: nothing where none is bound to the host. */
+  readonly scrub: AllowedRule['scrub']
 }
 
 /** The policy's decision, with which credentials, and over what the request leaves. */
@@ -141,7 +143,9 @@ function decide({ policy, placeholders }: Enforced, { facts, rawHeaders, route }
   const headers = forwardedRequestHeaders(rawHeaders, formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]))
   const only = route && (route.credential ?? null)
   const plan = planCredentials(policy, placeholders, { facts: { ...facts, ...target }, headers, rule, only })
-  return 'code' in plan ? { action: 'deny', refusal: { rule: rule.id, ...plan } } : { action, rule, target, headers, plan }
+  if ('code' in plan) return { action: 'deny', refusal: { rule: rule.id, ...plan } }
+  const scrub = policy.credentialsOf(facts.host).length > 0 ? rule.scrub : 'off'
+  return { action, rule, target, headers, plan, scrub }
 }
 
 /** What goes with a request is known when its body is, where a placeholder may be in it. */
@@ -225,8 +229,7 @@ async function send(passage: Passage, addresses: readonly string[] | undefined, 
   const { enforced, agent, request, passing, plan, scrubbing, upstreams } = passage
   const { method, path, host } = request.facts
   const { target, rule } = passing
-  const isLooked = rule.scrub !== 'off' && enforced.policy.credentialsOf(host).length > 0
-  const headers = isLooked ? scrubbableRequest(passing.headers) : passing.headers
+  const headers = passing.scrub === 'off' ? passing.headers : scrubbableRequest(passing.headers)
   const head = { method, path, headers, hadBody: agent.body !== undefined }
   const outgoing = await composeOutgoing(passage.tokens, enforced, head, plan, passage.body)
   cut.signal.throwIfAborted()
@@ -280,9 +283,14 @@ function stillPasses(changed: Enforced, request: Request, passing: Passing, addr
   // What the operator was asked about and approved goes on for as long as the rule asks.
   if (now.action === 'deny' || (now.action === 'ask' && passing.action === 'allow')) return false
   if (!isSamePlan(passing.plan, now.plan) || now.target.scheme !== passing.target.scheme) return false
+  // An answer that nobody has looked into so far stays one: its request asked for parts, and for what cannot be looked into.
+  if (SCRUBS.indexOf(now.scrub) > SCRUBS.indexOf(passing.scrub)) return false
   if (policy.judgeName(facts.host, now.rule)) return false
   return addresses === undefined || policy.judgeAddresses(facts.host, now.rule, addresses, []) === undefined
 }
+
+/** From the mildest to the strictest. */
+const SCRUBS: readonly AllowedRule['scrub'][] = ['off', 'replace', 'block']
 
 function leadsToSame(a: Route, b: Route): boolean {
   return a.scheme === b.scheme && a.host === b.host && a.port === b.port && a.basePath === b.basePath

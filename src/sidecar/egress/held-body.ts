@@ -41,7 +41,8 @@ export function holdBody(agent: Agent, held: Held): Promise<Buffer> {
     const onEnd = (): void => stop()
     const idle = setTimeout(() => stop(new SallyportError('head_timeout', 'the body of the request stalled')), LIMITS.bodyIdleMs)
     const stopListening = agent.onGone(() => stop(agentGone()))
-    // An empty one may have told of its end while the request was decided.
+    // While the operator was asked, an agent may have gone; and an empty body may have told of its end.
+    if (agent.isGone) return stop(agentGone())
     if (body.readableEnded) return stop()
     // The body of an HTTP/2 stream was paused until somebody wants it, which a listener alone does not undo.
     body.on('data', onData).on('end', onEnd).on('error', stop).resume()

@@ -32,11 +32,16 @@ export type HeldBody = { readonly bytes: Buffer; readonly swapped: readonly Cred
 
 /**
  * The body of a request whose credential is written into it or signs it; `undefined` for one that can be streamed. It counts as held
- * until it is disposed of.
- * @throws body_unfit, body_too_large, overloaded, upstream_timeout, agent_gone
+ * until it is disposed of. `headers` are those that go on: what says how a body is read may end at the gate (`Connection`).
+ * @throws body_unfit, body_too_large, overloaded, head_timeout, agent_gone
  */
-export async function holdForCredential(held: Held, enforced: Enforced, plan: CredentialPlan, agent: Agent): Promise<HeldBody | undefined> {
-  if (!isBodyNeeded(plan, agent.head.rawHeaders)) return undefined
+export async function holdForCredential(
+  held: Held,
+  enforced: Enforced,
+  { plan, headers }: { readonly plan: CredentialPlan; readonly headers: RawHeaders },
+  agent: Agent,
+): Promise<HeldBody | undefined> {
+  if (!isBodyNeeded(plan, headers)) return undefined
   const bytes = await holdBody(agent, held)
   return {
     bytes,
