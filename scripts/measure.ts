@@ -4,6 +4,7 @@ import { availableParallelism, cpus, release, tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bundle } from './build.ts'
+import { redactorCost } from './redactor-cost.ts'
 import { ROOT, main } from './steps.ts'
 
 const RUNS = 5
@@ -13,7 +14,7 @@ const FLAGS = ['--max-semi-space-size=2', '--expose-gc']
 
 type Run = { readonly readyMs: number; readonly rssMb: number }
 
-/** Starts the bundled gate several times and prints how long it takes to be ready, and what it holds when idle. */
+/** Starts the bundled gate several times and prints how long it takes to be ready, what it holds when idle, and what its search for secrets costs. */
 await main(async () => {
   await bundle()
   const home = mkdtempSync(path.join(tmpdir(), 'sallyport-measure-'))
@@ -25,6 +26,7 @@ await main(async () => {
     console.log(`Node ${process.versions.node}, Linux ${release()}, ${availableParallelism()} × ${cpus()[0]?.model ?? 'cpu'}, ${RUNS} runs`)
     console.log(`ready after   ${spread(runs.map((run) => run.readyMs))} ms`)
     console.log(`idle RSS      ${spread(runs.map((run) => run.rssMb))} MB`)
+    for (const line of redactorCost()) console.log(line)
   } finally {
     rmSync(home, { recursive: true, force: true })
   }
