@@ -1,11 +1,11 @@
-import { describePlace, isListed, readAwsSignature, type Placeholders } from '../../credential/credential.ts'
+import { describePlace, isListed, readAwsSignature, type Found, type Placeholders } from '../../credential/credential.ts'
 import { SallyportError, type Refusal } from '../../kernel/errors.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { AllowedRule, CredentialBinding, Facts, Policy } from '../../policy/policy.ts'
 import { foldName } from '../../wire/credential-fields.ts'
 import type { SwapPlace } from '../../wire/credential.ts'
 import { isPresigned } from './facts.ts'
-import { findOwn } from './own-credentials.ts'
+import { fieldPart, findOwn, nameOf, pairPart, pairsOf, type Head, type Ours } from './own-credentials.ts'
 
 /** What becomes of the credentials of one request, settled before anything is audited: names, no values. */
 export type CredentialPlan = {
@@ -21,8 +21,8 @@ export type CredentialPlan = {
   readonly withheld: string | undefined
   /** What is bound to the request, written or not: its places are not the agent's. */
   readonly bound: CredentialBinding | undefined
-  /** Fields with a placeholder that is swapped, as lenient servers read their names. */
-  readonly fields: ReadonlySet<string>
+  /** Parts of the head with a placeholder in them. */
+  readonly ours: Ours
 }
 
 /** The head as it would go on, and what is decided about it. */
@@ -46,10 +46,10 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
   const swappable = only === null ? [] : policy.placeholdersFor(facts, only)
   const swaps = findSwaps(placeholders, request, bound, swappable, why)
   if ('code' in swaps) return swaps
-  const own = findOwn({ path: facts.path, headers }, bound, swaps.fields)
+  const own = findOwn({ path: facts.path, headers }, bound, swaps.ours)
   const keepsOwn = rule.ownCredentials === 'pass' || (rule.ownCredentials === undefined && bound === undefined)
   // What is signed with the placeholder is ours to sign, whatever stands beside it.
-  const isSigned = bound?.place.kind === 'aws' && swaps.fields.has('authorization')
+  const isSigned = bound?.place.kind === 'aws' && [...swaps.ours].some((part) => part.startsWith(fieldPart('Authorization', '')))
   // The agent's own in place of ours, where the rule leaves it the choice.
   const isReplaced = keepsOwn && own.isAuthorizing && !isSigned
   const unsigned = bound && why === undefined && !isReplaced ? refuseSignature(bound, headers, placeholders) : undefined
@@ -69,11 +69,11 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
     own: own.names.length === 0 ? undefined : keepsOwn ? 'passed' : 'dropped',
     withheld: why !== undefined && bound && !isReplaced ? `${why}: no credential added` : undefined,
     bound,
-    fields: swaps.fields,
+    ours: swaps.ours,
   }
 }
 
-type Swaps = { readonly swapped: readonly CredentialBinding[]; readonly fields: ReadonlySet<string> }
+type Swaps = { readonly swapped: readonly CredentialBinding[]; readonly ours: Ours }
 
 /** Which placeholders of the head are swapped, or why one of them refuses the request. I23 */
 function findSwaps(
@@ -84,14 +84,15 @@ function findSwaps(
   why: string | undefined,
 ): Swaps | Refusal {
   const swapped = new Set<CredentialBinding>()
-  const fields = new Set<string>()
-  if (placeholders.isEmpty) return { swapped: [], fields }
+  if (placeholders.isEmpty) return { swapped: [], ours: new Set() }
   const hidden = placeholders.inHostname(facts.host)
   if (hidden !== undefined) return misplaced(hidden, 'the name of a host')
-  for (const { name, place } of placeholders.find({ path: facts.path, headers })) {
+  // HTTP/2 has any word for a method.
+  const [said] = placeholders.find({ path: '/', headers: ['method', facts.method] })
+  if (said !== undefined) return misplaced(said.name, 'the method')
+  const found = placeholders.find({ path: facts.path, headers })
+  for (const { name, place } of found) {
     if (why !== undefined) return misplaced(name, `a request that no credential goes with (${why})`)
-    if (place.kind === 'header') fields.add(foldName(place.header))
-    if (place.kind === 'basic') fields.add('authorization')
     const isSigning = bound?.place.kind === 'aws' && name === AWS_KEY_ID
     if (isSigning && place.kind === 'header' && foldName(place.header) === 'authorization') continue
     const binding = swappable.find((entry) => entry.place.kind === 'placeholder' && entry.place.name === name)
@@ -99,7 +100,25 @@ function findSwaps(
     if (!isListed(placesOf(binding.place), place)) return misplaced(name, describePlace(place))
     swapped.add(binding)
   }
-  return { swapped: [...swapped], fields }
+  return { swapped: [...swapped], ours: partsWith(placeholders, found, { path: facts.path, headers }) }
+}
+
+/** The parts with what was found in them. Of two fields of one name one may be the agent's own. */
+function partsWith(placeholders: Placeholders, found: readonly Found[], { path, headers }: Head): Ours {
+  const ours = new Set<string>()
+  const places = found.map(({ place }) => place)
+  const fields = new Set(
+    places.map((place) => foldName(place.kind === 'header' ? place.header : place.kind === 'basic' ? 'authorization' : '')),
+  )
+  for (let i = 0; i < headers.length && found.length > 0; i += 2) {
+    const [name = '', value = ''] = headers.slice(i, i + 2)
+    if (fields.has(foldName(name)) && placeholders.find({ path: '/', headers: [name, value] }).length > 0) ours.add(fieldPart(name, value))
+  }
+  const names = new Set(places.map((place) => (place.kind === 'query' ? place.name : undefined)))
+  for (const pair of pairsOf(path)) {
+    if (names.has(nameOf(pair)) && placeholders.find({ path: `/?${pair}`, headers: [] }).length > 0) ours.add(pairPart(pair))
+  }
+  return ours
 }
 
 /** Every credential that goes out with a request of this plan. */
@@ -148,9 +167,9 @@ export function misplaced(name: string, where: string): Refusal {
   }
 }
 
-/** The same as an error, for a body that is under way. */
-export function misplacedInBody(): SallyportError {
-  return new SallyportError('placeholder_misplaced', 'a placeholder stands in the body, where the policy does not swap it', {
+/** The same as an error, for what is under way. */
+export function misplacedIn(where: 'the body' | 'a trailer'): SallyportError {
+  return new SallyportError('placeholder_misplaced', `a placeholder stands in ${where}, where the policy does not swap it`, {
     hint: HINT,
   })
 }

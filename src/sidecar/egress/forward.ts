@@ -4,7 +4,7 @@ import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Agent } from './agent.ts'
-import { forwardedResponseHeaders, forwardedTrailers, valuesOf, withoutCredentials, type RawHeaders } from './headers.ts'
+import { forwardedResponseHeaders, forwardedTrailers, valuesOf, type RawHeaders } from './headers.ts'
 import type { Upstream } from '../upstream/upstream.ts'
 import { relay } from './relay.ts'
 
@@ -32,8 +32,10 @@ export type ForwardedHead = {
 /** What goes to the upstream in the agent's name. */
 export type Outgoing = {
   readonly head: ForwardedHead
-  /** The whole body, where it is known; else the agent's is streamed. */
-  readonly body?: Buffer | undefined
+  /** The whole body, where a credential is in it or signs it; else the agent's is streamed. */
+  readonly body: Buffer | undefined
+  /** The fields behind the agent's body, as they go on. What it throws ends the exchange. */
+  readonly trailers: (raw: RawHeaders) => string[]
 }
 
 /** Looks on while an exchange runs. */
@@ -49,7 +51,7 @@ export type Watch = {
  * is ever held whole. When it gives an error and `agent.isAnswered` is false, nothing was answered yet. An aborted signal
  * ends it with the signal's reason.
  */
-export function forward(pool: Upstream, { head, body: held }: Outgoing, agent: Agent, watch: Watch): Promise<Outcome> {
+export function forward(pool: Upstream, { head, body: held, trailers }: Outgoing, agent: Agent, watch: Watch): Promise<Outcome> {
   return new Promise((resolve) => {
     const streamed = held === undefined && agent.body ? new Upload(agent.body, watch) : null
     if (streamed) sendContinue(agent)
@@ -57,8 +59,7 @@ export function forward(pool: Upstream, { head, body: held }: Outgoing, agent: A
     const options = {
       ...head,
       body: held === undefined || (held.length === 0 && !agent.body) ? streamed : Readable.from(held),
-      // I5: what the agent puts behind its body in the place of a credential is not for whoever merges it into the head.
-      trailers: (): RawHeaders => head.sensitive.reduce(withoutCredentials, forwardedTrailers(agent.trailers())),
+      trailers: (): RawHeaders => trailers(agent.trailers()),
       ...(agent.upgrade && { upgrade: 'websocket' }),
     }
     pool.dispatch(options, new Relay(agent, watch, resolve))

@@ -9,7 +9,7 @@ import type { Addresses } from '../upstream/addresses.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { Agent } from './agent.ts'
 import type { Asking } from './asking.ts'
-import { misplacedInBody, planCredentials, usedBy, type CredentialPlan } from './credentials.ts'
+import { misplacedIn, planCredentials, usedBy, type CredentialPlan } from './credentials.ts'
 import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges, Where } from './exchange.ts'
 import { DEFAULT_PORT, readFacts, type RequestHead, type Tunnel } from './facts.ts'
@@ -265,7 +265,7 @@ function createPasses({ enforced, passing, agent, meter }: Passage, cut: AbortCo
     try {
       meter[way](chunk.length)
       if (way === 'up') guard?.push(chunk)
-      if (guard && guard.hits > 0) throw misplacedInBody()
+      if (guard && guard.hits > 0) throw misplacedIn('the body')
     } catch (error) {
       cut.abort(error)
     }
@@ -298,9 +298,13 @@ function leadsToSame(a: Route, b: Route): boolean {
 
 /** Whether the same secrets go into the same places. */
 function isSamePlan(was: CredentialPlan, is: CredentialPlan): boolean {
-  const said = (plan: CredentialPlan): string =>
-    JSON.stringify([...usedBy(plan), ...plan.inBody].map(({ id, secret, place, also, exchange }) => [id, secret, place, also, exchange]))
-  return said(was) === said(is) && was.own === is.own
+  return secretsAndPlaces(was) === secretsAndPlaces(is) && was.own === is.own
+}
+
+function secretsAndPlaces(plan: CredentialPlan): string {
+  return JSON.stringify(
+    [...usedBy(plan), ...plan.inBody].map(({ id, secret, place, also, exchange }) => [id, secret, place, also, exchange]),
+  )
 }
 
 async function refuse(exchange: Exchange, agent: Agent, where: Where, refusal: Refusal): Promise<void> {

@@ -13,20 +13,33 @@ export type Own = {
 /** Fields of a query that services take credentials in. Short ones that mean something else elsewhere are not among them. */
 const QUERY_FIELDS = new Set(['access_token', 'private_token', 'job_token', 'api_key', 'apikey'])
 
-/** What of a request is a credential that is not ours. `swapped` are fields with a placeholder in them, by their folded names. */
-export function findOwn(head: Head, bound: CredentialBinding | undefined, swapped: ReadonlySet<string>): Own {
+/** Parts of a head with a placeholder that becomes its secret, as `fieldPart` and `pairPart` write them. */
+export type Ours = ReadonlySet<string>
+
+/** One field, as lenient servers read its name. A second one of the same name is another part. */
+export function fieldPart(name: string, value: string): string {
+  return `${foldName(name)}: ${value}`
+}
+
+/** One pair of the query, as it stands. */
+export function pairPart(pair: string): string {
+  return `?${pair}`
+}
+
+/** What of a request is a credential that is not ours. */
+export function findOwn(head: Head, bound: CredentialBinding | undefined, ours: Ours): Own {
   const fields = ourFields(bound)
   const names: string[] = []
   let isAuthorizing = false
   for (let i = 0; i < head.headers.length; i += 2) {
     const name = head.headers[i] ?? ''
-    if (!isOwn(name, fields) || swapped.has(foldName(name))) continue
+    if (!isOwn(name, fields) || ours.has(fieldPart(name, head.headers[i + 1] ?? ''))) continue
     names.push(name.toLowerCase())
     isAuthorizing ||= !isCookie(name)
   }
-  for (const name of queryNames(head.path)) {
-    if (!isQueryField(name, bound)) continue
-    names.push(`?${name}`)
+  for (const pair of pairsOf(head.path)) {
+    if (!isOwnPair(pair, bound, ours)) continue
+    names.push(`?${nameOf(pair)}`)
     isAuthorizing = true
   }
   return { names, isAuthorizing }
@@ -34,22 +47,20 @@ export function findOwn(head: Head, bound: CredentialBinding | undefined, swappe
 
 /**
  * The head without what the agent sent of credentials of its own, in any case and any number. I5: where a credential is bound,
- * neither its place nor its siblings are the agent's. `swapped` stays.
+ * neither its place nor its siblings are the agent's.
  */
-export function withoutOwn(head: Head, bound: CredentialBinding | undefined, swapped: ReadonlySet<string>): Head {
+export function withoutOwn(head: Head, bound: CredentialBinding | undefined, ours: Ours): Head {
   const fields = ourFields(bound)
   const headers: string[] = []
   for (let i = 0; i < head.headers.length; i += 2) {
     const name = head.headers[i] ?? ''
-    if (!isOwn(name, fields) || swapped.has(foldName(name))) headers.push(name, head.headers[i + 1] ?? '')
+    const value = head.headers[i + 1] ?? ''
+    if (!isOwn(name, fields) || ours.has(fieldPart(name, value))) headers.push(name, value)
   }
-  const at = head.path.indexOf('?')
-  if (at === -1 || !queryNames(head.path).some((name) => isQueryField(name, bound))) return { path: head.path, headers }
-  const kept = head.path
-    .slice(at + 1)
-    .split('&')
-    .filter((pair) => !isQueryField(nameOf(pair), bound))
-  return { path: `${head.path.slice(0, at)}${kept.length > 0 ? `?${kept.join('&')}` : ''}`, headers }
+  const pairs = pairsOf(head.path)
+  const kept = pairs.filter((pair) => !isOwnPair(pair, bound, ours))
+  if (kept.length === pairs.length) return { path: head.path, headers }
+  return { path: `${head.path.slice(0, head.path.indexOf('?'))}${kept.length > 0 ? `?${kept.join('&')}` : ''}`, headers }
 }
 
 function isOwn(name: string, fields: readonly string[]): boolean {
@@ -75,18 +86,18 @@ function isQueryField(name: string, bound: CredentialBinding | undefined): boole
   return lower === 'key' && ourFields(bound).includes('x-goog-api-key')
 }
 
-function queryNames(path: string): string[] {
+function isOwnPair(pair: string, bound: CredentialBinding | undefined, ours: Ours): boolean {
+  return isQueryField(nameOf(pair), bound) && !ours.has(pairPart(pair))
+}
+
+/** The pairs of a path's query. */
+export function pairsOf(path: string): string[] {
   const at = path.indexOf('?')
-  return at === -1
-    ? []
-    : path
-        .slice(at + 1)
-        .split('&')
-        .map(nameOf)
+  return at === -1 ? [] : path.slice(at + 1).split('&')
 }
 
 /** The name of a pair of a query as servers read it; as it stands where it cannot be decoded. */
-function nameOf(pair: string): string {
+export function nameOf(pair: string): string {
   const text = (pair.split('=', 1)[0] ?? '').replaceAll('+', ' ')
   if (!text.includes('%')) return text
   try {

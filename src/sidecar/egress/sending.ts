@@ -13,19 +13,12 @@ import type { Secret } from '../../kernel/secret.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { CredentialBinding } from '../../policy/policy.ts'
 import type { Agent } from './agent.ts'
-import { placesOf, type CredentialPlan } from './credentials.ts'
+import { misplacedIn, placesOf, type CredentialPlan } from './credentials.ts'
 import type { Enforced } from './enforced.ts'
-import type { ForwardedHead } from './forward.ts'
-import { valuesOf, type RawHeaders } from './headers.ts'
+import type { Outgoing } from './forward.ts'
+import { forwardedTrailers, valuesOf, withoutCredentials, type RawHeaders } from './headers.ts'
 import { holdBody, type Held } from './held-body.ts'
 import { withoutOwn, type Head } from './own-credentials.ts'
-
-/** What goes to the upstream in the agent's name. */
-export type Outgoing = {
-  readonly head: ForwardedHead
-  /** The whole body, where a credential is in it or signs it; else the agent's is streamed. */
-  readonly body: Buffer | undefined
-}
 
 /** A whole body, its credentials not yet in it, and which placeholders it has. */
 export type HeldBody = { readonly bytes: Buffer; readonly swapped: readonly CredentialBinding[] } & Disposable
@@ -64,9 +57,7 @@ export async function composeOutgoing(
 ): Promise<Outgoing> {
   const { written, swapped, own, withheld, bound } = plan
   const obtain: Obtain = (binding) => obtainSecrets(tokens, enforced, binding)
-  // AWS' signature is what the new one is made from; any other place of ours is written anew.
-  const kept = written && written.place.kind !== 'aws' ? new Set<string>() : plan.fields
-  let sent: Sent = { ...(own === 'dropped' || withheld !== undefined ? withoutOwn(head, bound, kept) : head), sensitive: [] }
+  let sent: Sent = { ...(own === 'dropped' || withheld !== undefined ? withoutOwn(head, bound, plan.ours) : head), sensitive: [] }
   let body: Buffer | undefined
   if (held) {
     body = await editBody(held, valuesOf(sent.headers, 'content-type')[0], written, enforced, obtain)
@@ -83,7 +74,7 @@ export async function composeOutgoing(
     sent = merged(sent, swapInHead(sent, swaps))
   }
   if (written) sent = merged(sent, write(method, sent, written, await obtain(written), body))
-  return { head: { method, ...sent, headers: [...sent.headers] }, body }
+  return { head: { method, ...sent, headers: [...sent.headers] }, body, trailers: (raw) => sentTrailers(enforced, raw, sent.sensitive) }
 }
 
 /** A head on its way out; `sensitive` names the fields that have a secret of ours in them. */
@@ -169,6 +160,15 @@ async function editBody(
   }
   if (written?.place.kind === 'body') body = setInBody(body, contentType, written.place.at, (await obtain(written))(written.secret))
   return body
+}
+
+/**
+ * The fields behind the body. I5: what the agent puts there in the place of a credential is not for whoever merges it into the head.
+ * I23: nobody swaps a placeholder there. @throws placeholder_misplaced
+ */
+function sentTrailers({ placeholders }: Enforced, raw: RawHeaders, sensitive: readonly string[]): string[] {
+  if (placeholders.find({ path: '/', headers: raw }).length > 0) throw misplacedIn('a trailer')
+  return sensitive.reduce(withoutCredentials, forwardedTrailers(raw))
 }
 
 /** The length is that of what goes out now. */
