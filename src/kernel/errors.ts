@@ -43,7 +43,7 @@ export const ERRORS = {
   },
   request_malformed: { to: 'agent', status: 400, means: 'The bytes are not a valid HTTP/1.1 request.' },
   head_too_large: { to: 'agent', status: 431, means: 'The request head has too many bytes or fields.' },
-  head_timeout: { to: 'agent', status: 408, means: 'The request head did not arrive in time.' },
+  head_timeout: { to: 'agent', status: 408, means: 'The request head, or a body that waits for its credential, did not arrive in time.' },
   method_refused: { to: 'agent', status: 405, means: 'The method is never forwarded (TRACE, or CONNECT inside a tunnel).' },
   upgrade_refused: { to: 'agent', status: 501, means: 'The request asks to upgrade to another protocol, which is not carried.' },
   transfer_coding_refused: { to: 'agent', status: 501, means: 'The request body has a transfer coding other than chunked.' },
