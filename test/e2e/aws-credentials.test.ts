@@ -5,6 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { AWS_ACCOUNT, awsPolicy, openAwsSetting, type AwsSetting } from '../support/aws-setting.ts'
 import type { ToSign } from '../support/aws-agent.ts'
+import { cleanEnvironment, runProgram } from '../support/command.ts'
 import { APPROACHES, ask, fieldOf, named, type Approach, type Asked, type Got } from '../support/every-client.ts'
 
 const { FILES, QUEUE, OTHER, REGION } = AWS_ACCOUNT
@@ -271,3 +272,19 @@ test('I23 own_credentials: pass leaves a signature of the agent as it is, and ne
   assert.deepEqual(setting.strayIn(setting.arrivals.slice(since)), [])
   assert.ok(await setting.every.gate.setPolicy(awsPolicy()))
 })
+
+for (const { service, host, args } of [
+  { service: 's3', host: FILES, args: ['-T', import.meta.filename] },
+  { service: 'sqs', host: QUEUE, args: ['-d', 'Action=ListQueues'] },
+]) {
+  test(`I5 curl signs for ${service} with what its environment has, and AWS takes what arrives`, async () => {
+    const { gate } = setting.every
+    const since = setting.arrivals.length
+    const env = { ...cleanEnvironment(gate.folder), https_proxy: `http://127.0.0.1:${gate.port}`, CURL_CA_BUNDLE: gate.sidecar.caFile }
+    const signing = ['--aws-sigv4', `aws:amz:${REGION}:${service}`, '--user', `${setting.keyId}:${setting.secretKey}`]
+    const { code, stdout, stderr } = await runProgram(['curl', '-sS', ...signing, ...args, `https://${host}/a%20b?b=2&a=1`], env)
+    assert.deepEqual([code, stdout], [0, 'ok'], stderr)
+    assert.deepEqual(setting.strayIn(setting.arrivals.slice(since)), [])
+    assert.equal(setting.arrivals.length, since + 1)
+  })
+}
