@@ -7,27 +7,17 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import { openTestGate, type TestGate } from '../support/gate.ts'
+import { bufferBytes, MB } from '../support/memory.ts'
 import { bodyOf, exchangeRaw, openTlsTunnel, openTunnel, readToEnd, statusOf } from '../support/raw-client.ts'
 import { API, openSetting, OTHER, policyFor } from '../support/setting.ts'
 import { openRawUpstream, openServer, type Upstream } from '../support/upstream.ts'
 
-const MB = 1024 * 1024
 /** What kernel and gate may hold of a stalled stream. Socket buffers on loopback grow to some megabytes a hop. */
 const HELD_MAX = 48 * MB
 /** The memory of buffers that the gate may take while hundreds of megabytes pass. */
 const GROWTH_MAX = 96 * MB
-
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
-
-function bufferBytes(): number {
-  collectGarbage()
-  return process.memoryUsage().arrayBuffers
-}
 
 /** A gate before a streaming upstream, and a small one under another name that says whether the gate still works. */
 async function openStreaming(
