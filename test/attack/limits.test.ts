@@ -12,6 +12,7 @@ import { LIMITS } from '../../src/kernel/limits.ts'
 import { eventually } from '../support/eventually.ts'
 import { dialPort, openEveryWay, readBytes, routeTo, type EveryWay } from '../support/every-way.ts'
 import { bodyOf, openTunnel, readToEnd, statusOf } from '../support/raw-client.ts'
+import { recordNetwork } from '../support/recorded-network.ts'
 import { openRawUpstream, openUpstream, type Recorded, type Upstream } from '../support/upstream.ts'
 
 Object.assign(LIMITS, {
@@ -22,6 +23,8 @@ Object.assign(LIMITS, {
   requestsPerHostMax: 6,
   interimAnswersMax: 4,
   leafCacheMax: 2,
+  dnsCacheMax: 3,
+  dnsTtlMinMs: 60_000,
   keepAliveMs: 400,
 })
 
@@ -177,14 +180,34 @@ test('interimAnswersMax: an upstream that sends more is given up with 502 upstre
   await eventually(() => assert.equal(endless.connections, 1))
 })
 
-test('leafCacheMax: more hosts than that are served all the same, each by a certificate of its own', async () => {
+test('leafCacheMax: more hosts than that are served all the same, and no more certificates than that are kept', async () => {
   await using setting = await openSetting()
-  for (const host of [API, OTHER, THIRD, API, OTHER, THIRD]) {
+  const seen: string[] = []
+  for (const host of [API, API, OTHER, THIRD, API, API]) {
     const socket = await setting.ways.dialTls('CONNECT', host)
-    assert.equal(socket.getPeerX509Certificate()?.checkHost(host), host)
+    const certificate = socket.getPeerX509Certificate()
+    assert.equal(certificate?.checkHost(host), host)
+    if (host === API) seen.push(certificate?.serialNumber ?? '')
     socket.destroy()
     await once(socket, 'close')
   }
+  const [first, kept, made, keptAgain] = seen
+  assert.deepEqual([kept, keptAgain], [first, made])
+  assert.notEqual(made, first, 'two others took its place')
+})
+
+test('dnsCacheMax: no more answers than that are kept, whatever names an agent chooses', async () => {
+  using network = recordNetwork()
+  await using ways = await openEveryWay(POLICY.replace(`host: ${API}`, 'host: "*.example.net"'), [], { env: {} })
+  network.answer = (_host, family) => (family === 4 ? ['127.77.3.1'] : [])
+  const ask = async (name: string): Promise<void> => {
+    const socket = await dialPort(ways.gate.port)
+    socket.write(`GET http://${name}.example.net/ HTTP/1.1\r\nHost: ${name}.example.net\r\nConnection: close\r\n\r\n`)
+    assert.equal(statusOf(await readToEnd(socket)), 502, 'nobody is there')
+  }
+  for (const name of ['a', 'a', 'b', 'c', 'd', 'a']) await ask(name)
+  const asked = network.asked.filter((_, i) => i % 2 === 0).map((name) => name.slice(0, 1))
+  assert.deepEqual(asked, ['a', 'b', 'c', 'd', 'a'])
 })
 
 test('keepAliveMs: an HTTP/2 connection without a stream ends, whatever else it sends', async () => {
