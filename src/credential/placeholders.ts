@@ -17,6 +17,8 @@ export type Placeholders = {
    * base64 but that of basic credentials) it is `elsewhere`.
    */
   find(head: Head): readonly Found[]
+  /** The names of those that stand in a body, in any spelling: whether one is where it may be is for `swapInBody` to say. */
+  inBody(body: Buffer): readonly string[]
   /** The name of one that is part of a host's name, where case is lost. */
   inHostname(host: string): string | undefined
 }
@@ -59,6 +61,7 @@ export function createPlaceholders(definitions: readonly { readonly name: string
       }
       return [...found.values()]
     },
+    inBody: (body) => hiddenIn(body.toString('latin1'), needles).map(({ name }) => name),
     inHostname(host) {
       const lower = host.toLowerCase()
       return needles.find(({ folded }) => lower.includes(folded))?.name

@@ -179,6 +179,14 @@ test('I5 the place of a credential that is written is not a placeholder’s, wha
   }
 })
 
+test('I5 where the credential is withheld the agent’s cookies do not go alone, and the audit says so in every mode', async () => {
+  for (const host of [UNSAID, DROP, PASS]) {
+    const { got, arrived, own, credential } = await send({ host, path: '/written/x?sig=1&se=2', fields: [['Cookie', `a=${OWN}`]] })
+    assert.deepEqual([got.status, own, credential], [200, 'dropped', undefined], host)
+    assert.ok(!textOf(arrived).includes(OWN), host)
+  }
+})
+
 test('I23 as a method, which HTTP/2 has any word for, a placeholder is refused', async () => {
   for (const host of [UNSAID, OTHER]) {
     for (const method of [P, P.toLowerCase(), `X-${P}`]) {

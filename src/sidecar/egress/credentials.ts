@@ -62,12 +62,13 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
       rule: rule.id,
     }
   }
+  const withheld = why !== undefined && bound && !isReplaced ? `${why}: no credential added` : undefined
   return {
     written: why === undefined && !isReplaced ? bound : undefined,
     swapped: swaps.swapped,
     inBody: why === undefined ? swappable.filter(({ place }) => placesOf(place).some(({ kind }) => kind === 'body')) : [],
-    own: own.names.length === 0 ? undefined : keepsOwn ? 'passed' : 'dropped',
-    withheld: why !== undefined && bound && !isReplaced ? `${why}: no credential added` : undefined,
+    own: own.names.length === 0 ? undefined : keepsOwn && withheld === undefined ? 'passed' : 'dropped',
+    withheld,
     bound,
     ours: swaps.ours,
   }

@@ -52,10 +52,11 @@ export type Watch = {
  * ends it with the signal's reason.
  */
 export function forward(pool: Upstream, { head, body: held, trailers }: Outgoing, agent: Agent, watch: Watch): Promise<Outcome> {
+  // What it is refused for is known before anything is dialled.
+  if (held && !watch.passes('up', held)) return Promise.resolve({ status: undefined, bytesUp: 0, bytesDown: 0, error: watch.signal.reason })
   return new Promise((resolve) => {
     const streamed = held === undefined && agent.body ? new Upload(agent.body, watch) : null
     if (streamed) sendContinue(agent)
-    if (held) watch.passes('up', held)
     const options = {
       ...head,
       body: held === undefined || (held.length === 0 && !agent.body) ? streamed : Readable.from(held),

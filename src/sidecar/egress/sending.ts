@@ -36,9 +36,10 @@ export async function holdForCredential(
 ): Promise<HeldBody | undefined> {
   if (!isBodyNeeded(plan, headers)) return undefined
   const bytes = await holdBody(agent, held)
+  const found = plan.inBody.length > 0 ? enforced.placeholders.inBody(bytes) : []
   return {
     bytes,
-    swapped: plan.inBody.filter((binding) => bytes.includes(placeholderOf(enforced, binding))),
+    swapped: plan.inBody.filter(({ place }) => place.kind === 'placeholder' && found.includes(place.name)),
     [Symbol.dispose]: () => void (held.bytes -= bytes.length),
   }
 }
@@ -55,9 +56,9 @@ export async function composeOutgoing(
   plan: CredentialPlan,
   held: HeldBody | undefined,
 ): Promise<Outgoing> {
-  const { written, swapped, own, withheld, bound } = plan
+  const { written, swapped, own, bound } = plan
   const obtain: Obtain = (binding) => obtainSecrets(tokens, enforced, binding)
-  let sent: Sent = { ...(own === 'dropped' || withheld !== undefined ? withoutOwn(head, bound, plan.ours) : head), sensitive: [] }
+  let sent: Sent = { ...(own === 'dropped' ? withoutOwn(head, bound, plan.ours) : head), sensitive: [] }
   let body: Buffer | undefined
   if (held) {
     body = await editBody(held, valuesOf(sent.headers, 'content-type')[0], written, enforced, obtain)
@@ -177,5 +178,6 @@ function withLength(headers: readonly string[], hadBody: boolean, bytes: number)
   for (let i = 0; i < headers.length; i += 2) {
     if (headers[i]?.toLowerCase() !== 'content-length') kept.push(headers[i] ?? '', headers[i + 1] ?? '')
   }
-  return hadBody || bytes > 0 ? [...kept, 'content-length', String(bytes)] : kept
+  // A length of 0 stays as well: it may be signed.
+  return hadBody || bytes > 0 || kept.length < headers.length ? [...kept, 'content-length', String(bytes)] : kept
 }
