@@ -25,6 +25,11 @@ test('docs/ARCHITECTURE.md names every file of the data plane', () => {
   }
 })
 
+test('docs/THREATS.md says of every file of attacks what it tries', () => {
+  const threats = readProject('docs/THREATS.md')
+  for (const file of projectFiles().filter((name) => name.startsWith('test/attack/'))) assert.ok(threats.includes(`\`${file}\``), file)
+})
+
 /** Name of a command in the README's table, with its subcommands. */
 const README_COMMANDS = new Map(
   [...readProject('README.md').matchAll(/^\| `sallyport ([a-z-]+)((?: [a-z\\|-]+)?)/gm)].map(([, name = '', verbs = '']) => [
