@@ -345,6 +345,18 @@ test('I23 a WebSocket handshake with it in a place of its own carries the secret
   }
 })
 
+test('I23 I25 a placeholder whose secret cannot be had is not sent as it is: the agent gets a code, and nothing leaves, by any way', async () => {
+  const unavailable = POLICY.replace('env:API_TOKEN', 'exec:/bin/false')
+  await using other = await openEveryWay(unavailable, [OLD, NEW, OTHER, PLAIN])
+  await using upstream = await openHttp2Upstream(other.tls(OLD), { place: other.at(OLD, 443) })
+  const token = other.gate.sidecar.placeholders['TOKEN'] ?? assert.fail()
+  for (const approach of APPROACHES) {
+    const { status, code } = await ask(other, approach, { host: OLD, ...header('Authorization', token) })
+    assert.deepEqual([status, code], [502, 'secret_unavailable'], named(approach))
+  }
+  assert.equal(upstream.connections, 0)
+})
+
 test('I1 neither audit nor log have the secret, and the audit says what was tried by name', async () => {
   const audit = await setting.gate.audit()
   const written = (await setting.gate.auditText()) + setting.gate.log()
