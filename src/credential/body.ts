@@ -35,7 +35,7 @@ export function setInBody(body: Buffer, contentType: string | undefined, at: Bod
 /**
  * The body with secrets in the place of placeholders. One that stands in none of its places is an error; a body without any is given
  * back as it is, whatever its type. I1, I23
- * @throws body_unfit as above, or when a placeholder is left anywhere in the body, in any spelling
+ * @throws body_unfit as above, placeholder_misplaced when one is left anywhere in the body, in any spelling
  */
 export function swapInBody(body: Buffer, contentType: string | undefined, swaps: readonly BodySwap[]): Buffer {
   const needles = swaps.map(({ placeholder, secret }) => needleOf(secret.name, placeholder))
@@ -47,7 +47,9 @@ export function swapInBody(body: Buffer, contentType: string | undefined, swaps:
     swapped = swap.at.kind === 'form' ? swapInForm(text, swap.at.field, swap) : swapInJson(text, swap.at.pointer, swap)
   }
   if (hiddenIn(swapped.toString('latin1'), needles).length === 0) return swapped
-  throw unfit('a placeholder stands in it outside of the places that the policy lists', `it may stand at ${placesText(swaps)}`)
+  throw new SallyportError('placeholder_misplaced', 'a placeholder stands in the body outside of the places that the policy lists', {
+    hint: `it may stand at ${placesText(swaps)}`,
+  })
 }
 
 function swapInJson(text: string, pointer: readonly string[], { placeholder, secret }: BodySwap): Buffer {

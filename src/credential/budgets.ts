@@ -36,13 +36,20 @@ export function createBudgets(system: Pick<System, 'elapsed'>): Budgets {
         if (refusal) return refusal
       }
       requests.add(second(), 1)
-      const charge = (kind: Kind, use: Use, bytes: number): void => {
-        use.add(second(), bytes)
-        // What goes over is counted as well: the next request is refused before it begins, and not in its middle.
-        const limit = overrun(kind, use, budget, second())
-        if (limit !== undefined) throw exhausted(id, limit)
+      return {
+        up(bytes) {
+          // What would go over does not go: it uses up nothing, and smaller requests still pass.
+          const limit = overrun('bytesUp', bytesUp, bytes, budget, second())
+          if (limit !== undefined) throw exhausted(id, limit)
+          bytesUp.add(second(), bytes)
+        },
+        down(bytes) {
+          // What goes over has come all the same: the next request is refused before it begins, and not in its middle.
+          const limit = overrun('bytesDown', bytesDown, bytes, budget, second())
+          bytesDown.add(second(), bytes)
+          if (limit !== undefined) throw exhausted(id, limit)
+        },
       }
-      return { up: (bytes) => charge('bytesUp', bytesUp, bytes), down: (bytes) => charge('bytesDown', bytesDown, bytes) }
     },
   }
 }
@@ -100,11 +107,11 @@ function refusalOf(id: string, kind: Kind, use: Use, budget: Budget, elapsedMs: 
   return minute > 0 ? { ...refusal, retryAfterMs: Math.ceil(use.below(minute, second) * SECOND_MS - elapsedMs) } : refusal
 }
 
-/** The limit that the use goes over, if it does. */
-function overrun(kind: Kind, use: Use, budget: Budget, second: number): string | undefined {
+/** The limit that so much more goes over, if it does. */
+function overrun(kind: Kind, use: Use, amount: number, budget: Budget, second: number): string | undefined {
   const { total, minute } = limitsOf(kind, budget)
-  if (use.total > total) return limitName(kind, total, '')
-  if (minute !== Infinity && use.lastMinute(second) > minute) return limitName(kind, minute, '_per_minute')
+  if (use.total + amount > total) return limitName(kind, total, '')
+  if (minute !== Infinity && use.lastMinute(second) + amount > minute) return limitName(kind, minute, '_per_minute')
   return undefined
 }
 

@@ -82,7 +82,7 @@ function tellsSecrets(raw: unknown): boolean {
 }
 
 function declareSecret(name: string): string {
-  return `add - {name: ${name}, source: "env:${name.replace(/[^A-Za-z0-9_]/g, '_')}"} there`
+  return `say in your policy where it comes from, as {name: ${name}, source: "file:/run/secrets/${name}"} in containers, or source: "env:${name.replace(/[^A-Za-z0-9_]/g, '_')}" without`
 }
 
 /** Entries that name others, and how. */

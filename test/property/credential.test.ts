@@ -357,7 +357,7 @@ test('I23: a placeholder in JSON is swapped in its place alone, and the rest is 
       const elsewhere = { ...swap, at: { kind: 'json', pointer: [...pointer, 'below'] } } as const
       assert.equal(
         outcome(() => swapInBody(marked, JSON_TYPE, [elsewhere])),
-        'body_unfit',
+        'placeholder_misplaced',
       )
     }),
     { numRuns: 2_000 },

@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { formatAuthority, parseHostname, splitAuthority } from '../../src/kernel/hostname.ts'
 import { DEFAULT_PORT, readAuthority, readFacts, type RequestHead, type Tunnel } from '../../src/sidecar/egress/facts.ts'
-import { forwardedRequestHeaders, valuesOf, withCredential } from '../../src/sidecar/egress/headers.ts'
+import { forwardedRequestHeaders, valuesOf } from '../../src/sidecar/egress/headers.ts'
+import { withCredential } from '../support/written.ts'
 import { hostname } from '../support/policy.ts'
 
 const RUNS = { numRuns: 3_000 }

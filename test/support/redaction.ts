@@ -78,7 +78,8 @@ export const SPELLINGS: Readonly<Record<string, (text: string) => string>> = {
   'URL component': encodeURIComponent,
   'URL, every byte': (text) => bytesOf(text, (byte) => `%${hexOf(byte, 2).toUpperCase()}`),
   'URL, every byte, small letters': (text) => bytesOf(text, (byte) => `%${hexOf(byte, 2)}`),
-  'URL, some bytes': (text) => bytesOf(text, (byte) => (byte > 126 || byte === 0x25 || byte % 3 === 0 ? `%${hexOf(byte, 2)}` : String.fromCharCode(byte))),
+  'URL, some bytes': (text) =>
+    bytesOf(text, (byte) => (byte > 126 || byte === 0x25 || byte % 3 === 0 ? `%${hexOf(byte, 2)}` : String.fromCharCode(byte))),
   'URL form': (text) => new URLSearchParams({ k: text }).toString().slice(2),
   'URL component twice': (text) => encodeURIComponent(encodeURIComponent(text)),
   'URL, every byte twice': (text) => bytesOf(text, (byte) => `%25${hexOf(byte, 2)}`),

@@ -1,11 +1,19 @@
-import { describePlace, isListed, readAwsSignature, type Found, type Placeholders } from '../../credential/credential.ts'
+import {
+  describePlace,
+  isListed,
+  readAwsSignature,
+  type Found,
+  type FoundPlace,
+  type Head,
+  type Placeholders,
+} from '../../credential/credential.ts'
 import { SallyportError, type Refusal } from '../../kernel/errors.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { AllowedRule, CredentialBinding, Facts, Policy } from '../../policy/policy.ts'
 import { foldName } from '../../wire/credential-fields.ts'
 import type { SwapPlace } from '../../wire/credential.ts'
 import { isPresigned } from './facts.ts'
-import { fieldPart, findOwn, nameOf, pairPart, pairsOf, type Head, type Ours } from './own-credentials.ts'
+import { fieldPart, findOwn, nameOf, pairPart, pairsOf, type Ours } from './own-credentials.ts'
 
 /** What becomes of the credentials of one request, settled before anything is audited: names, no values. */
 export type CredentialPlan = {
@@ -63,9 +71,11 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
     }
   }
   const withheld = why !== undefined && bound && !isReplaced ? `${why}: no credential added` : undefined
+  const written = why === undefined && !isReplaced ? bound : undefined
   return {
-    written: why === undefined && !isReplaced ? bound : undefined,
-    swapped: swaps.swapped,
+    written,
+    // What is written over does not go out, and the audit does not say that it did.
+    swapped: [...swaps.swapped].flatMap(([binding, places]) => (places.every((place) => isOverwritten(place, written)) ? [] : [binding])),
     inBody: why === undefined ? swappable.filter(({ place }) => placesOf(place).some(({ kind }) => kind === 'body')) : [],
     own: own.names.length === 0 ? undefined : keepsOwn && withheld === undefined ? 'passed' : 'dropped',
     withheld,
@@ -74,7 +84,7 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
   }
 }
 
-type Swaps = { readonly swapped: readonly CredentialBinding[]; readonly ours: Ours }
+type Swaps = { readonly swapped: ReadonlyMap<CredentialBinding, readonly FoundPlace[]>; readonly ours: Ours }
 
 /** Which placeholders of the head are swapped, or why one of them refuses the request. I23 */
 function findSwaps(
@@ -84,8 +94,8 @@ function findSwaps(
   swappable: readonly CredentialBinding[],
   why: string | undefined,
 ): Swaps | Refusal {
-  const swapped = new Set<CredentialBinding>()
-  if (placeholders.isEmpty) return { swapped: [], ours: new Set() }
+  const swapped = new Map<CredentialBinding, FoundPlace[]>()
+  if (placeholders.isEmpty) return { swapped, ours: new Set() }
   const hidden = placeholders.inHostname(facts.host)
   if (hidden !== undefined) return misplaced(hidden, 'the name of a host')
   // HTTP/2 has any word for a method.
@@ -99,9 +109,19 @@ function findSwaps(
     const binding = swappable.find((entry) => entry.place.kind === 'placeholder' && entry.place.name === name)
     if (binding === undefined) return misplaced(name, `${describePlace(place)} of a request to ${facts.host}`)
     if (!isListed(placesOf(binding.place), place)) return misplaced(name, describePlace(place))
-    swapped.add(binding)
+    swapped.set(binding, [...(swapped.get(binding) ?? []), place])
   }
-  return { swapped: [...swapped], ours: partsWith(placeholders, found, { path: facts.path, headers }) }
+  return { swapped, ours: partsWith(placeholders, found, { path: facts.path, headers }) }
+}
+
+/** Whether the credential that is written takes this place. */
+function isOverwritten(found: FoundPlace, written: CredentialBinding | undefined): boolean {
+  if (written === undefined) return false
+  const field = found.kind === 'basic' ? 'authorization' : found.kind === 'header' ? foldName(found.header) : undefined
+  return [written.place, ...written.also.map(({ place }) => place)].some((place) => {
+    if (place.kind === 'query') return found.kind === 'query' && found.name === place.name
+    return field !== undefined && field === (place.kind === 'basic' ? 'authorization' : place.kind === 'header' && foldName(place.header))
+  })
 }
 
 /** The parts with what was found in them. Of two fields of one name one may be the agent's own. */
@@ -125,6 +145,12 @@ function partsWith(placeholders: Placeholders, found: readonly Found[], { path, 
 /** Every credential that goes out with a request of this plan. */
 export function usedBy({ written, swapped }: CredentialPlan): readonly CredentialBinding[] {
   return written === undefined || swapped.includes(written) ? swapped : [written, ...swapped]
+}
+
+/** Names of the secrets that a credential writes into requests. */
+export function writtenNames({ secret, place, also }: CredentialBinding): string[] {
+  const more = place.kind === 'aws' ? [place.accessKeyId, ...(place.sessionToken === undefined ? [] : [place.sessionToken])] : []
+  return [...new Set([secret, ...more, ...also.map((entry) => entry.secret)])]
 }
 
 /** The variable in which AWS' programs look for the id of their key. */

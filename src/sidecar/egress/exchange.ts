@@ -5,7 +5,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { AllowedRule, Facts } from '../../policy/policy.ts'
-import { usedBy, type CredentialPlan } from './credentials.ts'
+import { usedBy, writtenNames, type CredentialPlan } from './credentials.ts'
 import { statusOf } from './refuse.ts'
 
 /** What is known of a request by the time it is recorded; `path` may have its query. */
@@ -146,9 +146,11 @@ function describePlan(
   plan: CredentialPlan,
 ): Pick<Extract<AuditEvent, { event: 'decided' }>, 'credential' | 'secret' | 'own_credentials' | 'note'> {
   const used = usedBy(plan)
-  const names = (key: 'id' | 'secret'): string => [...new Set(used.map((binding) => binding[key]))].join(',')
   return {
-    ...(used.length > 0 && { credential: names('id'), secret: names('secret') }),
+    ...(used.length > 0 && {
+      credential: used.map(({ id }) => id).join(','),
+      secret: [...new Set(used.flatMap(writtenNames))].join(','),
+    }),
     ...(plan.own !== undefined && { own_credentials: plan.own }),
     ...(plan.withheld !== undefined && { note: plan.withheld }),
   }

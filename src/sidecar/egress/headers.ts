@@ -104,11 +104,6 @@ export function withoutCredentials(headers: readonly string[], field: string): s
   return kept
 }
 
-/** With the credential in its field, and nowhere else what the agent sent there. */
-export function withCredential(headers: readonly string[], field: string, value: string): string[] {
-  return [...withoutCredentials(headers, field), field, value]
-}
-
 function trimmed(value: string): string {
   const isBare = !/[ \t]/.test(value.charAt(0) + value.charAt(value.length - 1))
   return isBare ? value : value.replaceAll(/^[ \t]+|[ \t]+$/g, '')

@@ -1,7 +1,6 @@
+import type { Head } from '../../credential/credential.ts'
 import type { CredentialBinding } from '../../policy/policy.ts'
 import { foldName, isCredentialField } from '../../wire/credential-fields.ts'
-
-export type Head = { readonly path: string; readonly headers: readonly string[] }
 
 /** What an agent sent of credentials of its own: names of fields, no values. */
 export type Own = {

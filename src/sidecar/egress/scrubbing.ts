@@ -7,7 +7,7 @@ import { createRedactor, type Redactor } from '../../redactor/redactor.ts'
 import type { Enforced, Enforcement } from './enforced.ts'
 import { followingRedactor } from './following-redactor.ts'
 import type { ScrubPlan } from './scrub/plan.ts'
-import { writtenNames } from './sending.ts'
+import { writtenNames } from './credentials.ts'
 
 export type Scrubbing = {
   /** `undefined` where nothing is looked through: no secret is bound to the host, or the rule says so. */

@@ -6,6 +6,7 @@ import {
   signAws,
   swapInBody,
   swapInHead,
+  type Head,
   type TokenExchanges,
 } from '../../credential/credential.ts'
 import { SallyportError } from '../../kernel/errors.ts'
@@ -13,12 +14,12 @@ import type { Secret } from '../../kernel/secret.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { CredentialBinding } from '../../policy/policy.ts'
 import type { Agent } from './agent.ts'
-import { misplacedIn, placesOf, type CredentialPlan } from './credentials.ts'
+import { misplacedIn, placesOf, writtenNames, type CredentialPlan } from './credentials.ts'
 import type { Enforced } from './enforced.ts'
 import type { Outgoing } from './forward.ts'
 import { forwardedTrailers, valuesOf, withoutCredentials, type RawHeaders } from './headers.ts'
 import { holdBody, type Held } from './held-body.ts'
-import { withoutOwn, type Head } from './own-credentials.ts'
+import { withoutOwn } from './own-credentials.ts'
 
 /** A whole body, its credentials not yet in it, and which placeholders it has. */
 export type HeldBody = { readonly bytes: Buffer; readonly swapped: readonly CredentialBinding[] } & Disposable
@@ -57,7 +58,13 @@ export async function composeOutgoing(
   held: HeldBody | undefined,
 ): Promise<Outgoing> {
   const { written, swapped, own, bound } = plan
-  const obtain: Obtain = (binding) => obtainSecrets(tokens, enforced, binding)
+  const obtained = new Map<CredentialBinding, Promise<SecretOf>>()
+  // Once for all places of a request: at the end of a token's life two questions could get two answers.
+  const obtain: Obtain = (binding) => {
+    const secretOf = obtained.get(binding) ?? obtainSecrets(tokens, enforced, binding)
+    obtained.set(binding, secretOf)
+    return secretOf
+  }
   let sent: Sent = { ...(own === 'dropped' ? withoutOwn(head, bound, plan.ours) : head), sensitive: [] }
   let body: Buffer | undefined
   if (held) {
@@ -115,14 +122,10 @@ async function obtainSecrets(tokens: TokenExchanges, { secrets }: Enforced, bind
   return (name) => (name === secret ? minted : secretOf(name))
 }
 
-/** Names of the secrets that a credential writes into requests. */
-export function writtenNames({ secret, place, also }: CredentialBinding): string[] {
-  const more = place.kind === 'aws' ? [place.accessKeyId, ...(place.sessionToken === undefined ? [] : [place.sessionToken])] : []
-  return [...new Set([secret, ...more, ...also.map((entry) => entry.secret)])]
-}
-
 function placeholderOf({ placeholders }: Enforced, { place }: CredentialBinding): string {
-  return (place.kind === 'placeholder' ? placeholders.values[place.name] : undefined) ?? ''
+  const value = place.kind === 'placeholder' ? placeholders.values[place.name] : undefined
+  if (value === undefined) throw new Error('a swap without a placeholder')
+  return value
 }
 
 /** @throws body_unfit where the credential belongs into a body that is compressed */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setInBody, swapInBody, type BodySwap } from '../../../src/credential/credential.ts'
-import { SallyportError } from '../../../src/kernel/errors.ts'
+import { SallyportError, type ErrorCode } from '../../../src/kernel/errors.ts'
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { Secret } from '../../../src/kernel/secret.ts'
 import type { BodyPlace } from '../../../src/wire/credential.ts'
@@ -19,10 +19,10 @@ function set(body: string | Buffer, at: BodyPlace, type: string | undefined = at
   return setInBody(Buffer.from(body), type, at, SECRET).toString('latin1')
 }
 
-function unfit(run: () => unknown): void {
+function unfit(run: () => unknown, code: ErrorCode = 'body_unfit'): void {
   assert.throws(run, (error) => {
     assert.ok(error instanceof SallyportError, String(error))
-    assert.equal(error.code, 'body_unfit')
+    assert.equal(error.code, code)
     assert.doesNotMatch(`${error.message} ${error.hint}`, /canary|SALLYPORT|own-value/)
     return true
   })
@@ -203,7 +203,7 @@ describe('a placeholder in a body', () => {
     assert.equal(swapInBody(body, 'image/png', [{ placeholder: P, at: json('a'), secret: SECRET }]), body)
   })
 
-  for (const { body, type, at, why } of [
+  for (const { body, type, at, code, why } of [
     { body: `{"b":"${P}"}`, why: 'at another place' },
     { body: `{"a":"${P}","b":"${P}"}`, why: 'at its place and another' },
     { body: `{"a":"${P}","b":"${P.replace('g', '\\u0067')}"}`, why: 'at another place, escaped' },
@@ -213,8 +213,8 @@ describe('a placeholder in a body', () => {
     { body: `{"${P}":1,"a":"x"}`, why: 'as a name' },
     { body: `{"a":{"x":"${P}"}}`, why: 'below its place' },
     { body: `{"a":["${P}"]}`, why: 'in an array at its place' },
-    { body: `{"a":"${P}","A":"x"}`, why: 'at a place that has two readings' },
-    { body: `{"a":"${P}"`, why: 'in what is no JSON' },
+    { body: `{"a":"${P}","A":"x"}`, code: 'body_unfit' as const, why: 'at a place that has two readings' },
+    { body: `{"a":"${P}"`, code: 'body_unfit' as const, why: 'in what is no JSON' },
     { body: `{"a":"${P}"}`, type: 'text/plain', why: 'in another type' },
     { body: `{"a":"${P}"}`, type: undefined, at: [form('a')], why: 'in JSON, where a form is listed' },
     { body: `a=${P}`, type: FORM_TYPE, why: 'in a form, where JSON is listed' },
@@ -223,5 +223,6 @@ describe('a placeholder in a body', () => {
     { body: `${P}=1`, type: FORM_TYPE, at: [form('a')], why: 'as a field’s name' },
     { body: `a=${P.replace('g', '%2567')}`, type: FORM_TYPE, at: [form('a')], why: 'escaped twice' },
   ])
-    test(`I23: is not swapped ${why}, and nothing is sent`, () => unfit(() => swap(body, at ?? [json('a')], type)))
+    test(`I23: is not swapped ${why}, and nothing is sent`, () =>
+      unfit(() => swap(body, at ?? [json('a')], type), code ?? 'placeholder_misplaced'))
 })

@@ -143,8 +143,8 @@ test('whatever the server and the login are, they are refused or stand in the fi
   fc.assert(
     fc.property(
       fc.constantFrom('npmrc', 'netrc', 'pypirc', 'docker'),
-      fc.string({ unit: 'binary' }),
-      fc.option(fc.string({ unit: 'binary' }), { nil: undefined }),
+      fc.oneof(fc.string({ unit: 'binary' }), fc.stringMatching(/^[a-z.]{1,4}(?::[0-9]{1,3})?[/ -~]?$/)),
+      fc.option(fc.oneof(fc.string({ unit: 'binary' }), fc.stringMatching(/^[ -~]{1,3}$/)), { nil: undefined }),
       fc.constantFrom('', 'https://', 'a'),
       (kind, server, login, before) => {
         let content: string | undefined
@@ -154,7 +154,7 @@ test('whatever the server and the login are, they are refused or stand in the fi
           assert.equal((error as { code?: string }).code, 'policy_invalid')
           return
         }
-        assert.equal(content?.split('\n').length, { npmrc: 2, netrc: 2, pypirc: 8, docker: 8 }[kind])
+        assert.equal(content?.split('\n').length, { npmrc: 2, netrc: 2, pypirc: 9, docker: 8 }[kind])
         assert.match(content ?? '', /^[\x20-\x7e\n]*$/)
       },
     ),

@@ -166,7 +166,7 @@ for (const { names, inject, rest } of [
     for (const [index, name] of names.entries())
       assert.ok(
         errors[index]?.endsWith(
-          `credential "c": secret "${name}" is not declared under secrets: add - {name: ${name}, source: "env:${name.replace('.', '_')}"} there`,
+          `credential "c": secret "${name}" is not declared under secrets: say in your policy where it comes from, as {name: ${name}, source: "file:/run/secrets/${name}"} in containers, or source: "env:${name.replace('.', '_')}" without`,
         ),
         errors[index],
       )
