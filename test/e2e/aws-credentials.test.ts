@@ -256,7 +256,8 @@ test('I1 no request, answer, log or audit line has the secret key, and the audit
   const { gate } = setting.every
   assert.deepEqual(setting.secretsIn(`${await gate.auditText()}${gate.log()}`), [])
   const decided = (await gate.audit()).findLast(({ event }) => event === 'decided')
-  assert.deepEqual([decided?.['credential'], decided?.['secret'], decided?.['own_credentials']], ['files', 'AWS_SECRET', undefined])
+  const said = [decided?.['credential'], decided?.['secret'], decided?.['own_credentials']]
+  assert.deepEqual(said, ['files', 'AWS_SECRET,AWS_ID,AWS_TOKEN', undefined])
 })
 
 test('I23 own_credentials: pass leaves a signature of the agent as it is, and never one that was made with the placeholder', async () => {

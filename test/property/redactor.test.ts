@@ -98,8 +98,8 @@ test('what comes out does not depend on how the stream is cut, nor does the numb
 })
 
 test('a stream without a secret comes out as it went in, also when it has all but one letter of one', () => {
-  // The sign of an escape is a letter of some secrets: the next one's escape would complete them.
-  const plain = value.filter((text) => !/[%\\&]/.test(text))
+  // Without the signs and digits of escapes: an escape of the next letter could complete a secret that has them.
+  const plain = fc.string({ unit: fc.constantFrom(...'ghkmqzGHKMQZ +/=-_"\'<>é€'.split('')), minLength: 6, maxLength: 30 })
   const nearly = fc.tuple(plain, spelling, fc.nat(), fc.boolean()).map(([secret, name, nth, isAtEnd]) => {
     const letters = Array.from(secret)
     const missing = isAtEnd ? letters.length - 1 : nth % letters.length
