@@ -2,6 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import { SallyportError } from '../kernel/errors.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { shown } from '../kernel/shown.ts'
+import { foldName, valuesOf } from '../wire/credential-fields.ts'
 
 /** What a request says about its own signature (AWS Signature Version 4, in the Authorization field). */
 export type AwsSignature = {
@@ -123,20 +124,11 @@ function refused(problem: string, hint?: string): SallyportError {
   })
 }
 
-/** Every value of a field in order, in whatever spelling a lenient reader takes for its name. `name` is lower case. */
-function valuesOf(headers: readonly string[], name: string): string[] {
-  const values: string[] = []
-  for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i]?.toLowerCase() === name) values.push(headers[i + 1] ?? '')
-  }
-  return values
-}
-
-/** Without what the agent signed with, also where an underscore stands for the hyphen: CGI makes one variable of both. */
+/** Without what the agent signed with, in any name that lenient servers take for it. */
 function withoutOwn(headers: readonly string[]): string[] {
   const kept: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
-    const name = (headers[i] ?? '').toLowerCase().replaceAll('_', '-')
+    const name = foldName(headers[i] ?? '')
     if (name !== 'authorization' && name !== TOKEN_FIELD) kept.push(headers[i] ?? '', headers[i + 1] ?? '')
   }
   return kept

@@ -28,7 +28,7 @@ export function setInBody(body: Buffer, contentType: string | undefined, at: Bod
     case 'member':
       return splice(text, place.at, place.at, `${place.isFirst ? '' : ','}${JSON.stringify(place.key)}:${value}`)
     case 'none':
-      throw unfit(`it has nothing at ${describePlace(at)}`, 'send a body of the form that the service expects')
+      throw unfit(`it has nothing at ${textOfPlace(at)}`, 'send a body of the form that the service expects')
   }
 }
 
@@ -101,12 +101,12 @@ function splice(text: string, start: number, end: number, value: string): Buffer
   return Buffer.from(text.slice(0, start) + value + text.slice(end))
 }
 
-function describePlace(at: BodyPlace): string {
-  return at.kind === 'form' ? `the field ${at.field}` : `"/${at.pointer.join('/')}"`
+function textOfPlace(at: BodyPlace): string {
+  return at.kind === 'form' ? `the field "${at.field}"` : `"/${at.pointer.join('/')}"`
 }
 
 function placesText(swaps: readonly BodySwap[]): string {
-  return swaps.map(({ at }) => describePlace(at)).join(' or ')
+  return swaps.map(({ at }) => textOfPlace(at)).join(' or ')
 }
 
 function unfit(problem: string, hint: string): SallyportError {

@@ -36,3 +36,12 @@ export function isCredentialField(name: string): boolean {
 export function foldName(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
 }
+
+/** Every value of a field, in order. Headers are name, value, name, value, …; `name` is lower case. */
+export function valuesOf(headers: readonly string[], name: string): string[] {
+  const values: string[] = []
+  for (let i = 0; i < headers.length; i += 2) {
+    if (headers[i]?.toLowerCase() === name) values.push(headers[i + 1] ?? '')
+  }
+  return values
+}

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { holdBody } from '../../src/sidecar/egress/held-body.ts'
-import { openTestGate } from '../support/gate.ts'
+import { openTestGate, type TestGate } from '../support/gate.ts'
 import { bufferBytes, MB } from '../support/memory.ts'
 import { bodyOf, exchangeRaw, statusOf } from '../support/raw-client.ts'
 import { RecordingAgent } from '../support/recording-agent.ts'
@@ -100,16 +100,21 @@ for (const { why, encode } of [
   })
 }
 
-test('a JSON body with the placeholder in escapes is read as what it says', async () => {
-  await using upstream = await openUpstream()
-  await using gate = await openTestGate({
-    policy: policyFor([upstream.port], {
+/** A gate that swaps the placeholder TOKEN in a JSON body, for an upstream in plain text. */
+function openGateFor(port: number): Promise<TestGate> {
+  return openTestGate({
+    policy: policyFor([port], {
       rule: 'plaintext: accept',
       inject: `{domains: [${API}], methods: [POST], placeholder: TOKEN, in: ["body:/token"]}`,
     }),
     env: { API_TOKEN: CANARY },
     hosts: { [API]: ['127.0.0.1'] },
   })
+}
+
+test('a JSON body with the placeholder in escapes is read as what it says', async () => {
+  await using upstream = await openUpstream()
+  await using gate = await openGateFor(upstream.port)
   const value = gate.sidecar.placeholders['TOKEN'] ?? ''
   const authority = `${API}:${upstream.port}`
   for (const escaped of [value, `\\u00${value.charCodeAt(0).toString(16)}${value.slice(1)}`]) {
@@ -125,14 +130,7 @@ test('a JSON body with the placeholder in escapes is read as what it says', asyn
 
 test('a POST of nothing keeps its length of 0 where a body would be held', async () => {
   await using upstream = await openUpstream()
-  await using gate = await openTestGate({
-    policy: policyFor([upstream.port], {
-      rule: 'plaintext: accept',
-      inject: `{domains: [${API}], methods: [POST], placeholder: TOKEN, in: ["body:/token"]}`,
-    }),
-    env: { API_TOKEN: CANARY },
-    hosts: { [API]: ['127.0.0.1'] },
-  })
+  await using gate = await openGateFor(upstream.port)
   const authority = `${API}:${upstream.port}`
   for (const length of ['Content-Length: 0\r\n', 'Transfer-Encoding: chunked\r\n']) {
     const body = length.startsWith('T') ? '0\r\n\r\n' : ''

@@ -1,6 +1,8 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import { foldName, isCredentialField } from '../../wire/credential-fields.ts'
 
+export { valuesOf } from '../../wire/credential-fields.ts'
+
 /** Header fields as they stand on the wire: name, value, name, value, … */
 export type RawHeaders = readonly string[]
 
@@ -28,15 +30,6 @@ const STRIPPED_FROM_RESPONSES = new Set(['alt-svc'])
 
 /** What a trailer must not say, as whoever merges trailers into the head would take it for the head's (RFC 9110 §6.5.1). */
 const NOT_IN_TRAILERS = new Set(['content-length', 'host', 'cookie', 'content-type', 'content-encoding', 'content-range'])
-
-/** Every value of a field, in order. `name` is lower case. */
-export function valuesOf(headers: RawHeaders, name: string): string[] {
-  const values: string[] = []
-  for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i]?.toLowerCase() === name) values.push(headers[i + 1] ?? '')
-  }
-  return values
-}
 
 /** The fields of a request that go on to the upstream, with the one canonical Host in front. */
 export function forwardedRequestHeaders(headers: RawHeaders, host: string): string[] {

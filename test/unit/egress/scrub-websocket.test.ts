@@ -239,69 +239,64 @@ test('with block a secret in the answer of a handshake refuses it', () => {
   assert.throws(() => run.scrubbed.agent.upgrade?.(['sec-websocket-protocol', CANARY]), { code: 'secret_echoed' })
 })
 
-test('each side may end its half: what the other still says arrives', async () => {
+/** A client behind `inner`, an upstream before `pair`, and between them the agent that gets no secrets. */
+async function openRelayed() {
   const pair = await openSocketPair()
   const inner = await openSocketPair()
-  try {
-    const run = openScrubbing({ behind: new RecordingAgent(() => inner.server) })
-    const agent = run.scrubbed.agent.upgrade?.([])
-    assert.ok(agent)
-    const relayed = relay(agent, pair.server)
-    inner.client.end('last words')
-    assert.equal(String(await once(pair.client, 'data')), 'last words')
-    const bytes = frame(FIN | TEXT, `late ${CANARY}`)
-    pair.client.end(bytes)
-    assert.deepEqual(Buffer.concat((await inner.client.toArray()) as Buffer[]), frame(FIN | TEXT, `late ${MARKS}`))
-    assert.deepEqual(await relayed, { bytesUp: 10, bytesDown: bytes.length })
-    await run.scrubbed.settled(NEVER)
-  } finally {
-    await closed(pair)
-    await closed(inner)
+  const run = openScrubbing({ behind: new RecordingAgent(() => inner.server) })
+  const agent = run.scrubbed.agent.upgrade?.([])
+  assert.ok(agent)
+  return {
+    pair,
+    inner,
+    run,
+    agent,
+    async [Symbol.asyncDispose]() {
+      await closed(pair)
+      await closed(inner)
+    },
   }
+}
+
+test('each side may end its half: what the other still says arrives', async () => {
+  await using open = await openRelayed()
+  const { pair, inner, run, agent } = open
+  const relayed = relay(agent, pair.server)
+  inner.client.end('last words')
+  assert.equal(String(await once(pair.client, 'data')), 'last words')
+  const bytes = frame(FIN | TEXT, `late ${CANARY}`)
+  pair.client.end(bytes)
+  assert.deepEqual(Buffer.concat((await inner.client.toArray()) as Buffer[]), frame(FIN | TEXT, `late ${MARKS}`))
+  assert.deepEqual(await relayed, { bytesUp: 10, bytesDown: bytes.length })
+  await run.scrubbed.settled(NEVER)
 })
 
 test('an upstream that has said all still hears the client', async () => {
-  const pair = await openSocketPair()
-  const inner = await openSocketPair()
-  try {
-    const run = openScrubbing({ behind: new RecordingAgent(() => inner.server) })
-    const agent = run.scrubbed.agent.upgrade?.([])
-    assert.ok(agent)
-    const relayed = relay(agent, pair.server)
-    pair.client.end(frame(FIN | TEXT, 'all'))
-    assert.deepEqual(Buffer.concat((await inner.client.toArray()) as Buffer[]), frame(FIN | TEXT, 'all'))
-    inner.client.end('and more')
-    assert.equal(Buffer.concat((await pair.client.toArray()) as Buffer[]).toString(), 'and more')
-    assert.deepEqual(await relayed, { bytesUp: 8, bytesDown: 5 })
-  } finally {
-    await closed(pair)
-    await closed(inner)
-  }
+  await using open = await openRelayed()
+  const { pair, inner, agent } = open
+  const relayed = relay(agent, pair.server)
+  pair.client.end(frame(FIN | TEXT, 'all'))
+  assert.deepEqual(Buffer.concat((await inner.client.toArray()) as Buffer[]), frame(FIN | TEXT, 'all'))
+  inner.client.end('and more')
+  assert.equal(Buffer.concat((await pair.client.toArray()) as Buffer[]).toString(), 'and more')
+  assert.deepEqual(await relayed, { bytesUp: 8, bytesDown: 5 })
 })
 
 test('a client that reads nothing holds up the upstream', async () => {
-  const pair = await openSocketPair()
-  const inner = await openSocketPair()
-  try {
-    const run = openScrubbing({ behind: new RecordingAgent(() => inner.server) })
-    const agent = run.scrubbed.agent.upgrade?.([])
-    assert.ok(agent)
-    inner.client.pause()
-    void relay(agent, pair.server)
-    const block = frame(FIN | BINARY, Buffer.alloc(64 * 1024))
-    let written = 0
-    // Kernel buffers take some megabytes of it.
-    while (pair.client.writableLength < 1_000_000 && written < 200_000_000) {
-      written += block.length
-      pair.client.write(block)
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-    assert.ok(written < 200_000_000)
-    assert.ok(agent.writableLength + inner.server.writableLength < 500_000)
-  } finally {
-    await closed(pair)
-    await closed(inner)
+  await using open = await openRelayed()
+  const { pair, inner, agent } = open
+  inner.client.pause()
+  void relay(agent, pair.server)
+  const block = frame(FIN | BINARY, Buffer.alloc(64 * 1024))
+  let written = 0
+  // Kernel buffers take some megabytes of it.
+  while (pair.client.writableLength < 1_000_000 && written < 200_000_000) {
+    written += block.length
+    pair.client.write(block)
+    await new Promise((resolve) => setImmediate(resolve))
   }
+  assert.ok(written < 200_000_000)
+  assert.ok(agent.writableLength + inner.server.writableLength < 500_000)
 })
 
 test('when the client goes, the upstream’s connection ends', async () => {

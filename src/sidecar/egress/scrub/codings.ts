@@ -11,6 +11,7 @@ import {
   createInflateRaw,
   createZstdCompress,
   createZstdDecompress,
+  type ZlibOptions,
 } from 'node:zlib'
 import { SallyportError } from '../../../kernel/errors.ts'
 import { LIMITS } from '../../../kernel/limits.ts'
@@ -62,21 +63,9 @@ export type Codec = {
 const CHUNK = { chunkSize: 64 * 1024 }
 const FAST = { ...CHUNK, level: constants.Z_BEST_SPEED }
 
-const GZIP: Codec = {
-  decompress: () => createGunzip(CHUNK),
-  compress: () => createGzip(FAST),
-  flush: constants.Z_SYNC_FLUSH,
-}
-const ZLIB: Codec = {
-  decompress: () => createInflate(CHUNK),
-  compress: () => createDeflate(FAST),
-  flush: constants.Z_SYNC_FLUSH,
-}
-const RAW: Codec = {
-  decompress: () => createInflateRaw(CHUNK),
-  compress: () => createDeflateRaw(FAST),
-  flush: constants.Z_SYNC_FLUSH,
-}
+const GZIP = codecOf(createGunzip, createGzip)
+const ZLIB = codecOf(createInflate, createDeflate)
+const RAW = codecOf(createInflateRaw, createDeflateRaw)
 const BROTLI: Codec = {
   decompress: () => createBrotliDecompress(CHUNK),
   // A window of 256 KB: its size is memory, for each answer that is under way.
@@ -101,4 +90,8 @@ export function codecFor(coding: Coding, first: Buffer): Codec {
   // RFC 9110 §8.4.1.2: "deflate" is zlib's format (RFC 1950 §2.2), and some send what is inside of it alone.
   const isZlib = first.length >= 2 && ((first[0] ?? 0) & 0x8f) === 0x08 && first.readUInt16BE(0) % 31 === 0
   return isZlib ? ZLIB : RAW
+}
+
+function codecOf(decompress: (options: ZlibOptions) => ZlibStream, compress: (options: ZlibOptions) => ZlibStream): Codec {
+  return { decompress: () => decompress(CHUNK), compress: () => compress(FAST), flush: constants.Z_SYNC_FLUSH }
 }
