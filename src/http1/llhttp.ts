@@ -14,7 +14,7 @@ export type Callbacks = {
 type Pointer = number
 
 type Exports = {
-  readonly memory: WebAssembly.Memory
+  readonly memory: { readonly buffer: ArrayBuffer }
   malloc(bytes: number): Pointer
   llhttp_alloc(type: number): Pointer
   llhttp_free(parser: Pointer): void

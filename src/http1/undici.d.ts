@@ -4,17 +4,12 @@ declare module 'undici/lib/llhttp/llhttp_simd-wasm.js' {
 }
 
 /** What of WebAssembly is used; the whole would need the types of a browser. */
-declare namespace WebAssembly {
-  class Module {
-    constructor(bytes: Uint8Array)
-  }
-  class Instance {
-    constructor(module: Module, imports: Readonly<Record<string, Readonly<Record<string, unknown>>>>)
-    readonly exports: unknown
-  }
-  class Memory {
-    readonly buffer: ArrayBuffer
-  }
+declare const WebAssembly: {
+  readonly Module: new (bytes: Uint8Array) => object
+  readonly Instance: new (
+    module: object,
+    imports: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+  ) => { readonly exports: unknown }
 }
 
 interface Buffer {
