@@ -60,8 +60,8 @@ export class Taker implements UpstreamHandler {
     this.started.resolve(controller)
   }
 
-  onBodySent(chunk: Buffer): void {
-    this.bytesSent += chunk.length
+  onBodySent(bytes: number): void {
+    this.bytesSent += bytes
   }
 
   onRequestSent(): void {
@@ -71,7 +71,7 @@ export class Taker implements UpstreamHandler {
   onResponseStart(controller: UpstreamController, status: number): void {
     if (status < 200) return void this.answer.interim.push(status)
     this.answer.status = status
-    this.answer.headers = textsOf(controller.rawHeaders)
+    this.answer.headers = [...controller.rawHeaders]
     this.answered.resolve(controller)
   }
 
@@ -83,7 +83,7 @@ export class Taker implements UpstreamHandler {
 
   onResponseEnd(controller: UpstreamController): void {
     this.ends += 1
-    this.answer.trailers = textsOf(controller.rawTrailers)
+    this.answer.trailers = [...controller.rawTrailers]
     this.done.resolve(this.answer)
   }
 
@@ -92,14 +92,10 @@ export class Taker implements UpstreamHandler {
     for (const { reject } of [this.started, this.answered, this.done]) reject(error)
   }
 
-  onRequestUpgrade(_controller: UpstreamController, status: number, _headers: unknown, socket: Duplex): void {
+  onRequestUpgrade(_controller: UpstreamController, status: number, socket: Duplex): void {
     this.answer.status = status
     this.upgraded.resolve(socket)
   }
-}
-
-function textsOf(raw: UpstreamController['rawHeaders']): string[] {
-  return Array.isArray(raw) ? raw.map((part) => part.toString('latin1')) : []
 }
 
 /** Starts an exchange; GET / of HOST unless `request` says otherwise. */

@@ -1,11 +1,10 @@
 import { Readable, type Duplex } from 'node:stream'
-import type { Dispatcher } from 'undici'
 import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Agent } from './agent.ts'
 import { forwardedResponseHeaders, forwardedTrailers, valuesOf, type RawHeaders } from './headers.ts'
-import type { Upstream } from '../upstream/upstream.ts'
+import type { Upstream, UpstreamController, UpstreamHandler } from '../upstream/upstream.ts'
 import { relay } from './relay.ts'
 
 /** What went over the wire. `error` says why an exchange did not end as it should. */
@@ -59,7 +58,7 @@ export function forward(pool: Upstream, { head, body: held, trailers }: Outgoing
     if (streamed) sendContinue(agent)
     const options = {
       ...head,
-      body: held === undefined || (held.length === 0 && !agent.body) ? streamed : Readable.from(held),
+      body: held === undefined || (held.length === 0 && !agent.body) ? streamed : held,
       trailers: (): RawHeaders => trailers(agent.trailers()),
       ...(agent.upgrade && { upgrade: 'websocket' }),
     }
@@ -111,13 +110,13 @@ class Upload extends Readable {
   }
 }
 
-class Relay implements Dispatcher.DispatchHandler {
+class Relay implements UpstreamHandler {
   readonly #agent: Agent
   readonly #signal: AbortSignal
   readonly #passes: Watch['passes']
   readonly #done: (outcome: Outcome) => void
   readonly #stopListening: () => void
-  #controller: Dispatcher.DispatchController | undefined
+  #controller: UpstreamController | undefined
   #uploadIdle: NodeJS.Timeout | undefined
   #readIdle: NodeJS.Timeout | undefined
   #status: number | undefined
@@ -135,15 +134,15 @@ class Relay implements Dispatcher.DispatchHandler {
     signal.addEventListener('abort', this.#onCut)
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
     if (this.#agent.isGone) controller.abort(agentGone())
     else if (this.#signal.aborted) controller.abort(this.#signal.reason as Error)
     else if (!this.#agent.isUploaded) this.#uploadIdle = this.#watch('the body of the request', LIMITS.bodyIdleMs)
   }
 
-  onBodySent(chunk: Uint8Array | string): void {
-    this.#bytesUp += chunk.length
+  onBodySent(bytes: number): void {
+    this.#bytesUp += bytes
     this.#uploadIdle?.refresh()
   }
 
@@ -151,21 +150,21 @@ class Relay implements Dispatcher.DispatchHandler {
     clearTimeout(this.#uploadIdle)
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, _headers: unknown, reason?: string): void {
+  onResponseStart(controller: UpstreamController, status: number, reason: string): void {
     if (status < 200) {
       this.#interim += 1
       if (this.#interim > LIMITS.interimAnswersMax) controller.abort(Object.assign(new Error('too many 1xx'), { code: 'INTERIM_FLOOD' }))
       // RFC 8297. Other interim answers are about this hop, or were answered here already.
       else if (status === EARLY_HINTS && this.#agent.isModern)
-        this.#agent.sendInterim(status, forwardedResponseHeaders(rawOf(controller), status))
+        this.#agent.sendInterim(status, forwardedResponseHeaders(controller.rawHeaders, status))
       return
     }
     this.#status = status
     this.#waitLonger()
-    const headers = forwardedResponseHeaders(rawOf(controller), status)
+    const headers = forwardedResponseHeaders(controller.rawHeaders, status)
     // A reason phrase means nothing to a client (RFC 9112 §4); one that Node would not write is left out. On a header that
     // Node would not write this throws, and the dispatcher ends the exchange with an error.
-    this.#agent.start(status, VISIBLE.test(reason ?? '') ? (reason ?? '') : '', headers)
+    this.#agent.start(status, VISIBLE.test(reason) ? reason : '', headers)
     // Server-sent events: the head is due at once, not with the first byte of the body. What came in one read with it goes with
     // it: an answer that ends in its head (gRPC's Trailers-Only) must end there for the agent too.
     setImmediate(() => {
@@ -173,7 +172,7 @@ class Relay implements Dispatcher.DispatchHandler {
     })
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
     this.#bytesDown += chunk.length
     this.#uploadIdle?.refresh()
     if (!this.#passes('down', chunk) || this.#agent.write(chunk)) return
@@ -185,14 +184,13 @@ class Relay implements Dispatcher.DispatchHandler {
     })
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController): void {
-    const trailers = controller.rawTrailers
-    this.#agent.end(Array.isArray(trailers) ? forwardedTrailers(trailers.map((part) => part.toString('latin1'))) : [])
+  onResponseEnd(controller: UpstreamController): void {
+    this.#agent.end(forwardedTrailers(controller.rawTrailers))
     this.#finish()
   }
 
   /** RFC 6455: from here on it is bytes, both ways, until one side has had enough. */
-  onRequestUpgrade(controller: Dispatcher.DispatchController, status: number, _headers: unknown, socket: Duplex): void {
+  onRequestUpgrade(controller: UpstreamController, status: number, socket: Duplex): void {
     const { upgrade } = this.#agent
     if (upgrade === undefined || this.#agent.isGone) {
       socket.destroy()
@@ -202,7 +200,7 @@ class Relay implements Dispatcher.DispatchHandler {
     this.#status = status
     let agent: Duplex
     try {
-      agent = upgrade(upgradedHeaders(rawOf(controller), status))
+      agent = upgrade(upgradedHeaders(controller.rawHeaders, status))
     } catch (error) {
       // Undici would destroy the socket with it, which has nobody any more who takes its error.
       socket.destroy()
@@ -224,7 +222,7 @@ class Relay implements Dispatcher.DispatchHandler {
     this.#ignore()
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  onResponseError(_controller: UpstreamController, error: Error): void {
     this.#finish(error)
   }
 
@@ -264,17 +262,9 @@ class Relay implements Dispatcher.DispatchHandler {
   }
 }
 
-function rawOf(controller: Dispatcher.DispatchController): Buffer[] {
-  const raw = controller.rawHeaders
-  return Array.isArray(raw) ? raw.filter((part) => Buffer.isBuffer(part)) : []
-}
-
 /** RFC 6455 §4.1: what is not the protocol that was asked for is no success. I24: and not told in words of the answer. @throws upstream_invalid */
-function upgradedHeaders(raw: Buffer[], status: number): string[] {
-  const protocols = valuesOf(
-    raw.map((part) => part.toString('latin1')),
-    'upgrade',
-  )
+function upgradedHeaders(raw: RawHeaders, status: number): string[] {
+  const protocols = valuesOf(raw, 'upgrade')
   if (protocols.length !== 1 || protocols[0]?.trim().toLowerCase() !== 'websocket')
     throw new SallyportError('upstream_invalid', 'the answer upgrades to another protocol than WebSocket')
   return forwardedResponseHeaders(raw, status)

@@ -52,9 +52,9 @@ export function forwardedRequestHeaders(headers: RawHeaders, host: string): stri
  * The fields of a response that go on to the agent.
  * @throws upstream_invalid for a transfer coding that would be lost with its field
  */
-export function forwardedResponseHeaders(headers: readonly Buffer[], status: number): string[] {
+export function forwardedResponseHeaders(headers: RawHeaders, status: number): string[] {
   // RFC 9112 §5: white space around a value is no part of it, and HTTP/2 takes a field that has some for broken.
-  const raw = headers.map((part) => trimmed(part.toString('latin1')))
+  const raw = headers.map(trimmed)
   const forwarded: string[] = []
   const named = namedByConnection(raw)
   for (let i = 0; i < raw.length; i += 2) {

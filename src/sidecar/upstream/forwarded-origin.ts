@@ -42,8 +42,8 @@ class ProxyAnswer extends PassingHandler {
     this.#where = where
   }
 
-  override onResponseStart(controller: UpstreamController, status: number, headers: Record<string, never>, reason?: string): void {
+  override onResponseStart(controller: UpstreamController, status: number, reason: string): void {
     if (status === 407) controller.abort(refusedByProxy(status, this.#where))
-    else super.onResponseStart(controller, status, headers, reason)
+    else super.onResponseStart(controller, status, reason)
   }
 }

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import { PassingHandler } from './passing-handler.ts'
 import type { Upstream, UpstreamController, UpstreamHandler } from './upstream.ts'
@@ -51,14 +52,14 @@ class Counted extends PassingHandler {
     this.#ended = ended
   }
 
-  override onRequestUpgrade(...args: Parameters<PassingHandler['onRequestUpgrade']>): void {
-    args[3].once('close', this.#ended)
-    super.onRequestUpgrade(...args)
+  override onRequestUpgrade(controller: UpstreamController, status: number, socket: Duplex): void {
+    socket.once('close', this.#ended)
+    super.onRequestUpgrade(controller, status, socket)
   }
 
-  override onResponseEnd(...args: Parameters<PassingHandler['onResponseEnd']>): void {
+  override onResponseEnd(controller: UpstreamController): void {
     this.#ended()
-    super.onResponseEnd(...args)
+    super.onResponseEnd(controller)
   }
 
   override onResponseError(controller: UpstreamController, error: Error): void {

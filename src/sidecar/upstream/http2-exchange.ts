@@ -1,5 +1,5 @@
 import { constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { brokenLength, http2Error, isUnprocessed } from './http2-errors.ts'
@@ -17,10 +17,10 @@ export type StreamEnd = 'over' | 'unprocessed' | 'invalid'
 export class Http2Exchange implements UpstreamController {
   /** How often it was started. */
   attempts = 0
-  rawHeaders: Buffer[] | null = null
-  rawTrailers: Buffer[] | null = null
-  reason: Error | null = null
+  rawHeaders: readonly string[] = []
+  rawTrailers: readonly string[] = []
   readonly #request: UpstreamRequest
+  readonly #body: Readable | null
   readonly #handler: UpstreamHandler
   readonly #where: string
   #stream: ClientHttp2Stream | undefined
@@ -37,23 +37,14 @@ export class Http2Exchange implements UpstreamController {
   /** `where` names the upstream in errors. */
   constructor(request: UpstreamRequest, handler: UpstreamHandler, where: string) {
     this.#request = request
+    this.#body = Buffer.isBuffer(request.body) ? Readable.from([request.body]) : (request.body ?? null)
     this.#handler = handler
     this.#where = where
     // From here on: an agent that goes while its request waits must not end the process.
-    request.body?.on('error', this.#onBodyError)
-  }
-
-  get aborted(): boolean {
-    return this.reason !== null
-  }
-
-  get paused(): boolean {
-    return this.#isPaused
+    this.#body?.on('error', this.#onBodyError)
   }
 
   abort(reason: Error): void {
-    if (this.#isOver) return
-    this.reason = reason
     this.fail(reason)
   }
 
@@ -75,10 +66,10 @@ export class Http2Exchange implements UpstreamController {
   start(session: ClientHttp2Session, ended: (end: StreamEnd) => void): void {
     this.attempts += 1
     if (this.attempts === 1) {
-      this.#tell(() => this.#handler.onRequestStart?.(this, {}))
+      this.#tell(() => this.#handler.onRequestStart(this))
     }
     if (this.#isOver) return ended('over')
-    const body = this.#request.body ?? null
+    const body = this.#body
     try {
       const waitForTrailers = body !== null && this.#request.trailers !== undefined
       this.#stream = session.request(http2Headers(this.#request, this.#where), { endStream: body === null, waitForTrailers })
@@ -95,7 +86,7 @@ export class Http2Exchange implements UpstreamController {
   handOver(): { request: UpstreamRequest; handler: UpstreamHandler } | undefined {
     if (this.#isOver) return undefined
     this.#isOver = true
-    this.#request.body?.off('error', this.#onBodyError)
+    this.#body?.off('error', this.#onBodyError)
     return { request: this.#request, handler: this.#handler }
   }
 
@@ -104,8 +95,8 @@ export class Http2Exchange implements UpstreamController {
     if (this.#isOver) return
     this.#isInvalid = error instanceof SallyportError && error.code === 'upstream_invalid'
     this.#end()
-    this.#request.body?.destroy(error)
-    this.#handler.onResponseError?.(this, error)
+    this.#body?.destroy(error)
+    this.#handler.onResponseError(this, error)
   }
 
   #follow(stream: ClientHttp2Stream, ended: (end: StreamEnd) => void): void {
@@ -148,14 +139,14 @@ export class Http2Exchange implements UpstreamController {
     stream.on('data', (chunk: Buffer) => {
       if (this.#isOver) return
       this.#timer?.refresh()
-      this.#tell(() => this.#handler.onResponseData?.(this, chunk))
+      this.#tell(() => this.#handler.onResponseData(this, chunk))
     })
   }
 
   #begin(status: number, raw: readonly string[]): void {
     this.#tell(() => {
       this.rawHeaders = rawFields(raw)
-      this.#handler.onResponseStart?.(this, status, {})
+      this.#handler.onResponseStart(this, status, '')
     })
   }
 
@@ -164,11 +155,11 @@ export class Http2Exchange implements UpstreamController {
     if (!this.#isWhole || !this.#hasAnswer) return this.fail(http2Error(stream.rstCode, undefined, this.#where))
     this.#end()
     // The upstream said all it had to say, before it had the whole body perhaps.
-    this.#request.body?.destroy()
+    this.#body?.destroy()
     try {
-      this.#handler.onResponseEnd?.(this, {})
+      this.#handler.onResponseEnd(this)
     } catch (error) {
-      this.#handler.onResponseError?.(this, error as Error)
+      this.#handler.onResponseError(this, error as Error)
     }
   }
 
@@ -187,8 +178,8 @@ export class Http2Exchange implements UpstreamController {
     if (this.#isOver) return
     this.#bytesSent += chunk.length
     if (this.#hasAnswer && !this.#isPaused) this.#timer?.refresh()
-    if (this.#stream?.write(chunk) === false) this.#request.body?.pause()
-    this.#tell(() => this.#handler.onBodySent?.(chunk))
+    if (this.#stream?.write(chunk) === false) this.#body?.pause()
+    this.#tell(() => this.#handler.onBodySent(chunk.length))
   }
 
   readonly #onEnd = (): void => {
@@ -203,7 +194,7 @@ export class Http2Exchange implements UpstreamController {
   readonly #onBodyError = (error: Error): void => this.fail(error)
 
   readonly #onBodyClose = (): void => {
-    if (this.#request.body?.readableEnded !== true) this.fail(new Error('the body of the request broke off'))
+    if (this.#body?.readableEnded !== true) this.fail(new Error('the body of the request broke off'))
   }
 
   #sendTrailers(stream: ClientHttp2Stream): void {
@@ -212,7 +203,7 @@ export class Http2Exchange implements UpstreamController {
 
   /** The request is out: now the upstream has so long to answer. A stream in both directions may be quiet before. */
   #sent(): void {
-    this.#tell(() => this.#handler.onRequestSent?.())
+    this.#tell(() => this.#handler.onRequestSent())
     if (!this.#hasAnswer) this.#expect(LIMITS.upstreamHeadMs)
   }
 
@@ -243,7 +234,7 @@ export class Http2Exchange implements UpstreamController {
 
   #detach(): void {
     clearTimeout(this.#timer)
-    const { body } = this.#request
+    const body = this.#body
     body?.off('data', this.#onData)
     body?.off('end', this.#onEnd)
     body?.off('close', this.#onBodyClose)

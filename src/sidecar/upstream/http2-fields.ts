@@ -51,16 +51,16 @@ export function http2Trailers(trailers: readonly string[]): OutgoingHttpHeaders 
 }
 
 /**
- * Fields as they came, without pseudo-header fields, as undici gives them: name, value, …
+ * Fields as they came, without pseudo-header fields: name, value, …
  * @throws upstream_invalid when they are too long: nghttp2 holds an upstream to our limit only once it has acknowledged it
  */
-export function rawFields(raw: readonly string[]): Buffer[] {
+export function rawFields(raw: readonly string[]): string[] {
   const bytes = raw.reduce((sum, part) => sum + part.length, 0)
   if (bytes > LIMITS.headBytesMax) throw new SallyportError('upstream_invalid', `a head of the answer has ${bytes} bytes`)
-  const fields: Buffer[] = []
+  const fields: string[] = []
   for (let i = 0; i < raw.length; i += 2) {
     if (raw[i]?.startsWith(':') === true) continue
-    fields.push(Buffer.from(raw[i] ?? '', 'latin1'), Buffer.from(raw[i + 1] ?? '', 'latin1'))
+    fields.push(raw[i] ?? '', raw[i + 1] ?? '')
   }
   return fields
 }

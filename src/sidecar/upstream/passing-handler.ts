@@ -1,6 +1,5 @@
+import type { Duplex } from 'node:stream'
 import type { UpstreamController, UpstreamHandler } from './upstream.ts'
-
-type Of<Name extends keyof UpstreamHandler> = Parameters<Required<UpstreamHandler>[Name]>
 
 /** Passes everything on: what is to be different is overridden. */
 export class PassingHandler implements UpstreamHandler {
@@ -10,35 +9,35 @@ export class PassingHandler implements UpstreamHandler {
     this.#handler = handler
   }
 
-  onRequestStart(...args: Of<'onRequestStart'>): void {
-    this.#handler.onRequestStart?.(...args)
+  onRequestStart(controller: UpstreamController): void {
+    this.#handler.onRequestStart(controller)
   }
 
-  onBodySent(chunk: Buffer): void {
-    this.#handler.onBodySent?.(chunk)
+  onBodySent(bytes: number): void {
+    this.#handler.onBodySent(bytes)
   }
 
   onRequestSent(): void {
-    this.#handler.onRequestSent?.()
+    this.#handler.onRequestSent()
   }
 
-  onRequestUpgrade(...args: Of<'onRequestUpgrade'>): void {
-    this.#handler.onRequestUpgrade?.(...args)
+  onRequestUpgrade(controller: UpstreamController, status: number, socket: Duplex): void {
+    this.#handler.onRequestUpgrade(controller, status, socket)
   }
 
-  onResponseStart(...args: Of<'onResponseStart'>): void {
-    this.#handler.onResponseStart?.(...args)
+  onResponseStart(controller: UpstreamController, status: number, reason: string): void {
+    this.#handler.onResponseStart(controller, status, reason)
   }
 
   onResponseData(controller: UpstreamController, chunk: Buffer): void {
-    this.#handler.onResponseData?.(controller, chunk)
+    this.#handler.onResponseData(controller, chunk)
   }
 
-  onResponseEnd(...args: Of<'onResponseEnd'>): void {
-    this.#handler.onResponseEnd?.(...args)
+  onResponseEnd(controller: UpstreamController): void {
+    this.#handler.onResponseEnd(controller)
   }
 
   onResponseError(controller: UpstreamController, error: Error): void {
-    this.#handler.onResponseError?.(controller, error)
+    this.#handler.onResponseError(controller, error)
   }
 }

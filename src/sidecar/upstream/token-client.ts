@@ -1,9 +1,10 @@
-import { Readable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import type { TokenAnswer, TokenPost } from '../../credential/credential.ts'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { formatAuthority, isHostname, parseHostname, type Hostname } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { parseAddressRange, type AllowedRule, type Policy } from '../../policy/policy.ts'
+import { valuesOf } from '../../wire/credential-fields.ts'
 import type { Addresses } from './addresses.ts'
 import type { Upstream, UpstreamController, UpstreamHandler, UpstreamRequest } from './upstream.ts'
 import type { Upstreams } from './upstreams.ts'
@@ -50,7 +51,7 @@ export function createTokenClient({ enforcement, addresses, upstreams, signal }:
         method: 'POST',
         path,
         headers: ['host', where, ...headers, 'accept-encoding', 'identity', 'content-length', `${body.length}`],
-        body: Readable.from([body]),
+        body,
         sensitive: ['authorization'],
       })
     } finally {
@@ -134,6 +135,16 @@ class Taker implements UpstreamHandler {
     if (this.#signal.aborted) controller.abort(this.#signal.reason as Error)
   }
 
+  onBodySent(): void {}
+
+  onRequestSent(): void {}
+
+  /** Was not asked for. */
+  onRequestUpgrade(_controller: UpstreamController, _status: number, socket: Duplex): void {
+    socket.destroy()
+    this.fail(new SallyportError('token_exchange_failed', `${this.#where} answered with another protocol`))
+  }
+
   onResponseStart(controller: UpstreamController, status: number): void {
     if (status < 200) {
       this.#interim += 1
@@ -184,7 +195,6 @@ class Taker implements UpstreamHandler {
 
 /** The one that it names. */
 function contentTypeOf({ rawHeaders }: UpstreamController): string | undefined {
-  const raw = Array.isArray(rawHeaders) ? rawHeaders.map((part) => part.toString('latin1')) : []
-  const found = raw.filter((_, i) => i % 2 === 1 && raw[i - 1]?.toLowerCase() === 'content-type')
+  const found = valuesOf(rawHeaders, 'content-type')
   return found.length === 1 ? found[0] : undefined
 }

@@ -3,8 +3,6 @@ import { test } from 'node:test'
 import { withCredential } from '../../support/written.ts'
 import { forwardedRequestHeaders, forwardedResponseHeaders, forwardedTrailers, valuesOf } from '../../../src/sidecar/egress/headers.ts'
 
-const buffers = (...fields: string[]): Buffer[] => fields.map((field) => Buffer.from(field, 'latin1'))
-
 test('valuesOf finds a field in every case and keeps the order of its values', () => {
   assert.deepEqual(valuesOf(['X-A', '1', 'Host', 'h', 'x-a', '2', 'X-a', ''], 'x-a'), ['1', '2', ''])
   assert.deepEqual(valuesOf(['X-A', 'host'], 'host'), [], 'a value is not a name')
@@ -27,7 +25,7 @@ for (const name of [
   test(`${name} ends at this hop, in requests and in responses, in every case`, () => {
     for (const spelling of [name, name.toLowerCase(), name.toUpperCase()]) {
       assert.deepEqual(forwardedRequestHeaders([spelling, 'chunked', 'Accept', '*/*'], 'h'), ['host', 'h', 'Accept', '*/*'])
-      assert.deepEqual(forwardedResponseHeaders(buffers(spelling, 'chunked', 'Etag', '"1"'), 200), ['Etag', '"1"'])
+      assert.deepEqual(forwardedResponseHeaders([spelling, 'chunked', 'Etag', '"1"'], 200), ['Etag', '"1"'])
     }
   })
 }
@@ -48,23 +46,23 @@ for (const { why, connection, gone } of [
   test(`a field is ${gone ? 'dropped' : 'kept'} when Connection has ${why}`, () => {
     const raw = [...connection.flatMap((value) => ['Connection', value]), 'X-Hop', '1']
     assert.equal(valuesOf(forwardedRequestHeaders(raw, 'h'), 'x-hop').length, gone ? 0 : 1)
-    assert.equal(valuesOf(forwardedResponseHeaders(buffers(...raw), 200), 'x-hop').length, gone ? 0 : 1)
+    assert.equal(valuesOf(forwardedResponseHeaders(raw, 200), 'x-hop').length, gone ? 0 : 1)
   })
 }
 
 test('I10 Content-Length and Host stay though Connection names them: a client must not strip framing', () => {
   const forwarded = forwardedRequestHeaders(['Connection', 'content-length, host', 'Content-Length', '4', 'Host', 'h'], 'h')
   assert.deepEqual(forwarded, ['host', 'h', 'Content-Length', '4'])
-  assert.deepEqual(forwardedResponseHeaders(buffers('Connection', 'content-length', 'Content-Length', '4'), 200), ['Content-Length', '4'])
+  assert.deepEqual(forwardedResponseHeaders(['Connection', 'content-length', 'Content-Length', '4'], 200), ['Content-Length', '4'])
 })
 
 test('Alt-Svc is stripped from responses: it would lead the agent past the gate', () => {
-  assert.deepEqual(forwardedResponseHeaders(buffers('Alt-Svc', 'h3=":443"', 'alt-svc', 'clear', 'A', 'b'), 200), ['A', 'b'])
+  assert.deepEqual(forwardedResponseHeaders(['Alt-Svc', 'h3=":443"', 'alt-svc', 'clear', 'A', 'b'], 200), ['A', 'b'])
 })
 
 test('repeated fields, their order, their spelling and their bytes stay as they came', () => {
   const fields = ['Set-Cookie', 'a=1', 'X-Latin', 'caf\xe9', 'set-cookie', 'b=2', 'SET-COOKIE', 'a=1']
-  assert.deepEqual(forwardedResponseHeaders(buffers(...fields), 200), fields)
+  assert.deepEqual(forwardedResponseHeaders(fields, 200), fields)
   assert.deepEqual(forwardedRequestHeaders(fields, 'h').slice(2), fields)
 })
 
@@ -107,16 +105,16 @@ test("I5 an agent's field that differs by an underscore only goes too: CGI makes
 
 for (const coding of ['gzip, chunked', 'gzip', 'identity', 'chunked, chunked']) {
   test(`I10 an answer with Transfer-Encoding: ${coding} is refused: its coding would be lost with the field`, () => {
-    assert.throws(() => forwardedResponseHeaders(buffers('Transfer-Encoding', coding), 200), { code: 'upstream_invalid' })
+    assert.throws(() => forwardedResponseHeaders(['Transfer-Encoding', coding], 200), { code: 'upstream_invalid' })
   })
 }
 
 test('answers that have no body (1xx, 204, 205) have no Content-Length, others keep theirs', () => {
-  for (const status of [103, 204, 205]) assert.deepEqual(forwardedResponseHeaders(buffers('Content-Length', '5'), status), [])
-  assert.deepEqual(forwardedResponseHeaders(buffers('Content-Length', '5'), 304), ['Content-Length', '5'])
+  for (const status of [103, 204, 205]) assert.deepEqual(forwardedResponseHeaders(['Content-Length', '5'], status), [])
+  assert.deepEqual(forwardedResponseHeaders(['Content-Length', '5'], 304), ['Content-Length', '5'])
 })
 
 test('white space around a value is no part of it, in it it is', () => {
-  assert.deepEqual(forwardedResponseHeaders(buffers('X', ' \t a \t b\t ', 'Y', ' ', 'Z', ''), 200), ['X', 'a \t b', 'Y', '', 'Z', ''])
+  assert.deepEqual(forwardedResponseHeaders(['X', ' \t a \t b\t ', 'Y', ' ', 'Z', ''], 200), ['X', 'a \t b', 'Y', '', 'Z', ''])
   assert.deepEqual(forwardedTrailers(['X-Late', ' a ']), ['X-Late', 'a'])
 })

