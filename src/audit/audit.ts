@@ -54,7 +54,7 @@ export async function openAudit(
   return audit
 }
 
-/** Group commit: while one write is under way, events gather for the next. */
+/** Group commit: what is appended in one turn of the event loop goes out in one write at its end. */
 class QueuedAudit implements Audit {
   readonly #chain: ChainFile
   readonly #identity: string
@@ -64,8 +64,7 @@ class QueuedAudit implements Audit {
   /** Bodies of `finished` events that the disk did not take: they happened, so they are owed to the file. */
   #kept: string[] = []
   #lost = 0
-  #isDraining = false
-  #drained: Promise<void> = Promise.resolve()
+  #isDue = false
   #timer: NodeJS.Timeout | undefined
   #syncing: Promise<void> = Promise.resolve()
   #isClosed = false
@@ -94,8 +93,7 @@ class QueuedAudit implements Audit {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    await this.#drained
-    if (this.#kept.length > 0) await this.#drain()
+    this.#drain()
     clearTimeout(this.#timer)
     await this.#syncing
     await this.#sync()
@@ -104,27 +102,31 @@ class QueuedAudit implements Audit {
   }
 
   #start(): void {
-    if (!this.#isDraining) this.#drained = this.#drain()
+    if (this.#isDue) return
+    this.#isDue = true
+    setImmediate(this.#onTurnEnd)
   }
 
-  async #drain(): Promise<void> {
-    this.#isDraining = true
+  readonly #onTurnEnd = (): void => {
+    this.#isDue = false
+    if (!this.#isClosed) this.#drain()
+  }
+
+  #drain(): void {
+    if (this.#queue.length + this.#kept.length === 0) return
     try {
       while (this.#queue.length + this.#kept.length > 0) {
-        await this.#chain.check()
-        await this.#writeOnce()
-        this.#schedule()
+        this.#chain.check()
+        this.#writeOnce()
       }
       this.#lost = this.#report.works(this.#lost)
     } catch (cause) {
       this.#fail(cause)
-      this.#schedule()
     }
-    // In the same tick as the last look at the queue: an event that comes later must find nobody at work.
-    this.#isDraining = false
+    this.#schedule()
   }
 
-  async #writeOnce(): Promise<void> {
+  #writeOnce(): void {
     const bodies: string[] = []
     let bytes = 0
     const fits = (body: string): boolean => bodies.length === 0 || bytes + body.length <= LIMITS.auditWriteBytesMax
@@ -142,7 +144,7 @@ class QueuedAudit implements Audit {
       take(next.body)
       queued += 1
     }
-    await this.#chain.write(bodies)
+    this.#chain.write(bodies)
     this.#kept.splice(0, kept)
     for (const { resolve } of this.#queue.splice(0, queued)) resolve()
   }

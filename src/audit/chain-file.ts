@@ -1,4 +1,4 @@
-import { fstatSync, lstatSync } from 'node:fs'
+import { fdatasyncSync, fstatSync, ftruncateSync, lstatSync, writeSync } from 'node:fs'
 import { constants, open, type FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
@@ -11,9 +11,9 @@ export type ChainFile = AsyncDisposable & {
   /** Bytes of an unfinished last line that opening cut off. */
   readonly recoveredBytes: number
   /** @throws when the file is not, byte for byte in length, what this process left: then nothing must be written. */
-  check(): Promise<void>
+  check(): void
   /** Adds a line for each body. Returns when write(2) took all of them. @throws when it did not: then none was added. */
-  write(bodies: readonly string[]): Promise<void>
+  write(bodies: readonly string[]): void
   /** fdatasync. After one that failed `check` fails until one succeeds. */
   sync(): Promise<void>
 }
@@ -50,24 +50,27 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
   let leftover = 0
   let isSynced = true
 
-  async function cutLeftover(): Promise<void> {
-    await handle.truncate(size)
+  function cutLeftover(): void {
+    ftruncateSync(handle.fd, size)
     leftover = 0
   }
 
+  // What only concerns the kernel's memory is asked for on this thread: by way of the thread pool each call would cost ten times as
+  // much, and the events of a whole turn wait for it.
   return {
     recoveredBytes: scan.torn.length,
-    async check() {
-      // Two calls that only look at what the kernel has in memory: on the thread pool they would cost ten times as much.
+    check() {
       const opened = fstatSync(handle.fd)
       const named = lstatSync(file)
       if (opened.dev !== named.dev || opened.ino !== named.ino) throw new ForeignChange('another file has its name')
       if (opened.size !== size + leftover) throw new ForeignChange(`it has ${opened.size} bytes where ${size} were written`)
-      if (leftover > 0) await cutLeftover()
+      if (leftover > 0) cutLeftover()
       if (size >= LIMITS.auditFileBytesMax) throw Object.assign(new Error('the audit file has reached its limit'), { code: 'EFBIG' })
-      if (!isSynced) await this.sync()
+      if (isSynced) return
+      fdatasyncSync(handle.fd)
+      isSynced = true
     },
-    async write(bodies) {
+    write(bodies) {
       let [nextSeq, nextHead, text] = [seq, head, '']
       for (const body of bodies) {
         nextSeq += 1
@@ -75,15 +78,17 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
         nextHead = sealed.hash
         text += sealed.line
       }
-      const buffer = Buffer.from(text, 'latin1')
-      const { bytesWritten } = await handle.write(buffer, 0, buffer.length, null)
-      if (bytesWritten !== buffer.length) {
+      // Pure ASCII: a byte a character.
+      const bytesWritten = writeSync(handle.fd, text, null, 'latin1')
+      if (bytesWritten !== text.length) {
         leftover = bytesWritten
         // Should this fail too, `check` tries again before the next write.
-        await cutLeftover().catch(() => undefined)
+        try {
+          cutLeftover()
+        } catch {}
         throw Object.assign(new Error('short write'), { code: 'ENOSPC' })
       }
-      ;[seq, head, size] = [nextSeq, nextHead, size + buffer.length]
+      ;[seq, head, size] = [nextSeq, nextHead, size + text.length]
     },
     async sync() {
       try {

@@ -84,6 +84,8 @@ export const GENESIS = '0'.repeat(64)
 const SUFFIX = /^,"hash":"([0-9a-f]{64})"\}$/
 const SUFFIX_BYTES = `,"hash":"${GENESIS}"}`.length
 const TIME = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+/** What stands in JSON as it is. */
+const PLAIN = /^[ !#-[\]-~]*$/
 const NOT_ASCII = /[\u007f-\uffff]/g
 
 /** The members that stand in every line, ready to be put in. */
@@ -93,7 +95,15 @@ export function encodeIdentity({ session, workspace, role, agent }: Identity): s
 
 /** The members of one event between `seq` and `prev`, in ASCII. */
 export function encodeEvent(identity: string, event: AuditEvent, timeMs: number): string {
-  return `"time":"${new Date(timeMs).toISOString()}",${identity},${members(event)}`
+  return `"time":"${timeText(timeMs)}",${identity},${members(event)}`
+}
+
+let lastTime = { ms: NaN, text: '' }
+
+/** Events come many in a millisecond. */
+function timeText(ms: number): string {
+  if (lastTime.ms !== ms) lastTime = { ms, text: new Date(ms).toISOString() }
+  return lastTime.text
 }
 
 /** I15: the whole line with its newline, and the hash that the next line carries as `prev`. Pure ASCII: one byte a character. */
@@ -136,10 +146,9 @@ function parseObject(bytes: Buffer): Record<string, unknown> {
 
 function members(fields: Readonly<Record<string, string | number | undefined>>): string {
   let text = ''
-  for (const name of Object.keys(fields)) {
+  for (const name in fields) {
     const value = fields[name]
-    if (value === undefined) continue
-    text += `${text === '' ? '' : ','}"${name}":${typeof value === 'string' ? quote(value) : JSON.stringify(value)}`
+    if (value !== undefined) text += `${text === '' ? '"' : ',"'}${name}":${typeof value === 'string' ? quote(value) : String(value)}`
   }
   return text
 }
@@ -149,6 +158,7 @@ function members(fields: Readonly<Record<string, string | number | undefined>>):
  * look-alike letters in a path or a name would otherwise deceive whoever reads the file in a terminal.
  */
 function quote(text: string): string {
+  if (text.length <= LIMITS.auditPathCharsMax && PLAIN.test(text)) return `"${text}"`
   const cut = text.length > LIMITS.auditPathCharsMax ? `${text.slice(0, LIMITS.auditPathCharsMax)}[cut: ${text.length} characters]` : text
   return JSON.stringify(cut).replace(NOT_ASCII, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -1,3 +1,5 @@
+import { LIMITS } from '../kernel/limits.ts'
+
 /**
  * Header fields in which services take credentials, by their folded names. Where one is injected the agent's own value in any of
  * them is dropped: a service that reads two of them may prefer the agent's. And a placeholder may stand in any of them.
@@ -27,21 +29,44 @@ const CREDENTIAL_FIELDS: ReadonlySet<string> = new Set([
   'x-postmark-server-token',
 ])
 
-/** Whether services take credentials in this field, as lenient servers read its name. */
-export function isCredentialField(name: string): boolean {
-  return CREDENTIAL_FIELDS.has(foldName(name))
+/** The name of a header field, as strict and as lenient servers read it. */
+export type FieldName = {
+  readonly lower: string
+  /** All but letters and digits counts as "-", since CGI and WSGI make one variable of them. */
+  readonly folded: string
+  /** Whether services take credentials in it. */
+  readonly isCredential: boolean
 }
 
-/** A field name as lenient servers read it: all but letters and digits counts as "-", since CGI and WSGI make one variable of them. */
+/** Names that were read before: a handful makes up nearly all traffic. What is beyond the bound is read anew each time. */
+const known = new Map<string, FieldName>()
+
+export function fieldName(name: string): FieldName {
+  const found = known.get(name)
+  if (found) return found
+  const lower = name.toLowerCase()
+  const folded = lower.replaceAll(/[^a-z0-9]/g, '-')
+  const read = { lower, folded, isCredential: CREDENTIAL_FIELDS.has(folded) }
+  if (known.size < LIMITS.fieldNamesMax && name.length <= LIMITS.fieldNameCharsMax) known.set(name, read)
+  return read
+}
+
+/** Whether services take credentials in this field, as lenient servers read its name. */
+export function isCredentialField(name: string): boolean {
+  return fieldName(name).isCredential
+}
+
+/** A field name as lenient servers read it. */
 export function foldName(name: string): string {
-  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
+  return fieldName(name).folded
 }
 
 /** Every value of a field, in order. Headers are name, value, name, value, …; `name` is lower case. */
 export function valuesOf(headers: readonly string[], name: string): string[] {
   const values: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i]?.toLowerCase() === name) values.push(headers[i + 1] ?? '')
+    const field = headers[i] ?? ''
+    if (field.length === name.length && fieldName(field).lower === name) values.push(headers[i + 1] ?? '')
   }
   return values
 }
