@@ -43,6 +43,7 @@ export class MessageError extends Error {
 }
 
 const OVERFLOW = 'HPE_HEADER_OVERFLOW'
+const NOTHING = Buffer.alloc(0)
 
 /**
  * Reads the messages of one connection in one direction, strictly: requests and answers go through the same llhttp with nothing of its
@@ -54,10 +55,11 @@ export class MessageParser implements Disposable {
   readonly #headBytesMax: number
   readonly #callbacks: Callbacks
   #pointer: number
-  #chunk: Buffer = Buffer.alloc(0)
+  #chunk: Buffer = NOTHING
   /** Of the piece that is read, in the chunk. */
   #offset = 0
   #isRunning = false
+  #isStopping = false
   #isLeaving = false
   #thrown: { readonly error: unknown } | undefined
   #target = ''
@@ -88,7 +90,7 @@ export class MessageParser implements Disposable {
         this.#guarded(() => {
           const from = this.#offset + start
           this.#handler.onBody(this.#chunk.subarray(from, from + length))
-          return LLHTTP.ok
+          return this.#isStopping ? LLHTTP.paused : LLHTTP.ok
         }),
       onEnd: () => this.#guarded(() => this.#end()),
     }
@@ -101,21 +103,32 @@ export class MessageParser implements Disposable {
 
   /**
    * Reads on, up to the end of a message at most. Gives back how many bytes were read: fewer than came when a message ended in them, or
-   * what follows its head is of another protocol. @throws MessageError, and what the handler throws
+   * what follows its head is of another protocol, or `stop` was called. Without any bytes it tells what `stop` held back.
+   * @throws MessageError, and what the handler throws
    */
   execute(chunk: Buffer): number {
     if (this.#isRunning || this.#pointer === 0) throw new Error('a parser that runs, or is disposed of')
     this.#isRunning = true
+    this.#isStopping = false
     this.#chunk = chunk
+    this.#offset = 0
     try {
-      for (this.#offset = 0; this.#offset < chunk.length;) {
-        const left = this.#executePiece(chunk.subarray(this.#offset, this.#offset + INPUT_BYTES))
+      do {
+        const isPiece = chunk.length <= INPUT_BYTES
+        const left = this.#executePiece(isPiece ? chunk : chunk.subarray(this.#offset, this.#offset + INPUT_BYTES))
         if (left) return this.#offset
-      }
+      } while (this.#offset < chunk.length)
       return chunk.length
     } finally {
       this.#isRunning = false
+      // A connection that rests holds no memory of what it read.
+      this.#chunk = NOTHING
     }
+  }
+
+  /** For `onBody`: has `execute` stop behind the piece of a body that is told just now. */
+  stop(): void {
+    this.#isStopping = true
   }
 
   /** The peer sends no more. A message that only this ends is told of. @throws MessageError when one is not whole */
