@@ -2,6 +2,7 @@ import wasm from 'undici/lib/llhttp/llhttp_simd-wasm.js'
 
 /** What the parser behind `pointer` came upon. Offsets are into what `execute` was given; what they give back is llhttp's. */
 export type Callbacks = {
+  onBegin(): number
   onUrl(start: number, length: number): number
   onStatus(start: number, length: number): number
   onField(start: number, length: number): number
@@ -51,7 +52,7 @@ class Llhttp {
   constructor() {
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
       env: {
-        wasm_on_message_begin: () => 0,
+        wasm_on_message_begin: () => this.#current?.onBegin(),
         wasm_on_url: (_parser: Pointer, at: Pointer, length: number) => this.#current?.onUrl(at - this.#base, length),
         wasm_on_status: (_parser: Pointer, at: Pointer, length: number) => this.#current?.onStatus(at - this.#base, length),
         wasm_on_header_field: (_parser: Pointer, at: Pointer, length: number) => this.#current?.onField(at - this.#base, length),

@@ -66,7 +66,7 @@ export class MessageParser implements Disposable {
   #reason = ''
   #fields: string[] = []
   #headBytes = 0
-  #isHeadRead = false
+  #isBegun = false
 
   /** @param headBytesMax names, values and target of one message together, and once more its trailers; more is HPE_HEADER_OVERFLOW */
   constructor(kind: 'request' | 'response', handler: MessageHandler, headBytesMax: number) {
@@ -75,6 +75,10 @@ export class MessageParser implements Disposable {
     this.#headBytesMax = headBytesMax
     this.#pointer = llhttp().exports.llhttp_alloc(kind === 'request' ? LLHTTP.request : LLHTTP.response)
     this.#callbacks = {
+      onBegin: () => {
+        this.#isBegun = true
+        return LLHTTP.ok
+      },
       onUrl: (start, length) => {
         this.#target += this.#textAt(start, length)
         return this.#count(length)
@@ -98,7 +102,7 @@ export class MessageParser implements Disposable {
 
   /** True between the first byte of a message and its end. */
   get isInside(): boolean {
-    return this.#headBytes > 0 || this.#isHeadRead
+    return this.#isBegun
   }
 
   /**
@@ -211,7 +215,6 @@ export class MessageParser implements Disposable {
     this.#reason = ''
     this.#fields = []
     this.#headBytes = 0
-    this.#isHeadRead = true
     switch (this.#handler.onHead(head)) {
       case 'body':
         return LLHTTP.ok
@@ -227,7 +230,7 @@ export class MessageParser implements Disposable {
     const trailers = this.#fields
     this.#fields = []
     this.#headBytes = 0
-    this.#isHeadRead = false
+    this.#isBegun = false
     this.#handler.onEnd(trailers)
     return this.#isLeaving ? LLHTTP.ok : LLHTTP.paused
   }
