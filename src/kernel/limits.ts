@@ -77,6 +77,12 @@ export const LIMITS = {
   upstreamRetriesMax: 3,
   /** Kept-alive upstream sockets close after this time without a request. */
   upstreamKeepAliveMs: 30_000,
+  /** An upstream that says how long it keeps a connection is given nothing on it so long before: what is under way then may be lost. */
+  upstreamKeepAliveMarginMs: 2_000,
+  /** Connections to HTTP/1.1 upstreams are looked at so often for what is overdue: their times are that much longer at most, twice. */
+  upstreamSweepMs: 500,
+  /** A piece of a body that is no longer is copied behind what goes before it, so that both are one write. */
+  joinedBytesMax: 8 * 1024,
   /** Pools kept; the least recently used idle one is closed first. When all are busy: 503 `overloaded`. */
   upstreamPoolsMax: 512,
   /** One DNS question, all attempts. */
