@@ -12,7 +12,9 @@ export type Automaton = {
   readonly marks: Uint8Array
   /** For each unit the most bytes that the units before it may take. */
   readonly before: Int32Array
-  /** For each node the most bytes from the beginning of its unit. */
+  /** For each unit the fewest bytes that the units before it take, 255 for more. */
+  readonly beforeMin: Uint8Array
+  /** For each node the most bytes from the beginning of its unit: 0 for the first one alone. */
   readonly depths: Uint8Array
   /** For each node its first edge; one more at the end. An edge is `byte | whether the unit ends << 8 | next node << 9` (0: none). */
   readonly edgesOf: Int32Array
@@ -23,6 +25,8 @@ export type Automaton = {
   readonly alphabet: Uint8Array
   /** The most bytes that a match can have, or more. */
   readonly longest: number
+  /** The fewest bytes that a match can have. */
+  readonly shortest: number
 }
 
 /**
@@ -39,7 +43,8 @@ export type Threads = {
 }
 
 export function createThreads(): Threads {
-  return { positions: new Int32Array(32), starts: new Int32Array(32), count: 0, ended: [], endedDepth: 0 }
+  // Arrays of up to 64 bytes are made many times as fast as larger ones.
+  return { positions: new Int32Array(16), starts: new Int32Array(16), count: 0, ended: [], endedDepth: 0 }
 }
 
 /**
@@ -124,31 +129,39 @@ export function compile(patterns: readonly Pattern[]): Automaton {
   const nodesOf = new Int32Array(unitCount)
   const marks = new Uint8Array(unitCount)
   const before = new Int32Array(unitCount)
+  const beforeMin = new Uint8Array(unitCount).fill(255)
   const beginnings = Array.from({ length: 256 }, (): number[] => [])
   let longest = 0
+  let shortest = Infinity
   let unit = 0
   for (const { mark, units } of patterns) {
     for (const byte of nodes.of(units[0] as Unit).firstBytes) beginnings[byte]?.push(unit << 8)
-    let bytes = 0
+    let bytesMin = 0
+    let bytesMax = 0
     for (const one of units) {
       const compiled = nodes.of(one)
       nodesOf[unit] = compiled.index
-      before[unit] = bytes
-      bytes += compiled.bytesMax
+      before[unit] = bytesMax
+      if (bytesMin < 255) beforeMin[unit] = bytesMin
+      bytesMin += compiled.bytesMin
+      bytesMax += compiled.bytesMax
       unit++
     }
     marks[unit - 1] = mark
-    longest = Math.max(longest, bytes)
+    longest = Math.max(longest, bytesMax)
+    shortest = Math.min(shortest, bytesMin)
   }
   const tables = nodes.tables()
   return {
     nodesOf,
     marks,
     before,
+    beforeMin,
     ...tables,
     beginnings: beginnings.map((list) => Int32Array.from(list)),
     alphabet: alphabetOf(tables.edges),
     longest,
+    shortest,
   }
 }
 
@@ -161,7 +174,7 @@ function alphabetOf(edges: Int32Array): Uint8Array {
 }
 
 type Edge = { next: number; ends: boolean }
-type CompiledUnit = { readonly index: number; readonly bytesMax: number; readonly firstBytes: readonly number[] }
+type CompiledUnit = { readonly index: number; readonly bytesMin: number; readonly bytesMax: number; readonly firstBytes: readonly number[] }
 
 /** Collects the nodes of units, each distinct unit once. */
 function createNodes() {
@@ -174,7 +187,9 @@ function createNodes() {
       const known = compiled.get(unit)
       if (known !== undefined) return known
       const built = buildUnit(unit)
-      const made = { index: depths.length, bytesMax: built.bytesMax, firstBytes: [...(built.nodes[0]?.keys() ?? [])] }
+      const bytesMin = Math.min(...unit.spellings.map((spelling) => spelling.length))
+      const firstBytes = [...(built.nodes[0]?.keys() ?? [])]
+      const made = { index: depths.length, bytesMin, bytesMax: built.bytesMax, firstBytes }
       for (const node of built.nodes) {
         edgesOf.push(edges.length)
         for (const [byte, { next, ends }] of node) edges.push(byte | (ends ? 256 : 0) | (next << 9))

@@ -16,7 +16,7 @@ export class Search {
   readonly #alphabet: Uint8Array
   readonly #runBytesMax: number
   /** The bytes held back as they came, and as they will go on. */
-  #held: Buffer = Buffer.alloc(0)
+  #held = NOTHING
   #heldOut = this.#held
   /** What is searched: held bytes and chunk. `#out` is what it becomes: the same object until something is found. */
   #data = this.#held
@@ -38,26 +38,39 @@ export class Search {
   }
 
   push(chunk: Uint8Array): Buffer {
-    this.#data = this.#held.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#held, chunk])
-    this.#out = this.#heldOut === this.#held ? this.#data : Buffer.concat([this.#heldOut, chunk])
-    this.#at = this.#held.length
-    while (this.#at < this.#data.length) {
-      this.#trace()
-      if (this.#at < this.#data.length) this.#scan()
-    }
+    this.#look(chunk, false)
     const ready = Math.min(earliest(this.#threads, this.#data.length), beginningOfRun(this.#data, this.#alphabet, this.#runBytesMax))
     const out = ready === this.#out.length ? this.#out : this.#out.subarray(0, ready)
     this.#hold(ready)
     return out
   }
 
+  last(chunk: Uint8Array): Buffer {
+    this.#look(chunk, true)
+    this.#heldOut = this.#out
+    return this.flush()
+  }
+
   flush(): Buffer {
     const rest = this.#heldOut
-    this.#held = Buffer.alloc(0)
-    this.#heldOut = this.#held
+    this.#held = NOTHING
+    this.#heldOut = NOTHING
+    this.#data = NOTHING
+    this.#out = NOTHING
     this.#threads.count = 0
     this.#coveredTo = 0
     return rest
+  }
+
+  /** @param isWhole the message ends with the chunk */
+  #look(chunk: Uint8Array, isWhole: boolean): void {
+    this.#data = this.#held.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#held, chunk])
+    this.#out = this.#heldOut === this.#held ? this.#data : Buffer.concat([this.#heldOut, chunk])
+    this.#at = this.#held.length
+    while (this.#at < this.#data.length) {
+      this.#trace()
+      if (this.#at < this.#data.length) this.#scan(isWhole)
+    }
   }
 
   /** Keeps what is not ready. Copies: the chunk is the caller's, who may write over it. */
@@ -87,12 +100,12 @@ export class Search {
     this.#at++
   }
 
-  #scan(): void {
+  #scan(isWhole: boolean): void {
     const cache = this.#cache
-    const { at, state } = cache.run(this.#data, this.#at, cache.stateOf(this.#threads))
+    const { at, state } = cache.find(this.#data, this.#at, cache.stateOf(this.#threads), isWhole)
     this.#at = at
     this.#threads.count = 0
-    if (state !== ROOT) this.#goBack(cache.depth(state))
+    if (state >= MATCH || (state !== ROOT && !isWhole)) this.#goBack(cache.depth(state))
     if (state >= MATCH) this.#replace()
   }
 
@@ -117,6 +130,8 @@ export class Search {
     this.#threads.endedDepth = 0
   }
 }
+
+const NOTHING: Buffer = Buffer.alloc(0)
 
 /** The beginning of the earliest partial match. */
 function earliest(threads: Threads, otherwise: number): number {

@@ -125,26 +125,31 @@ test('a stream without a secret comes out as it went in, also when it has all bu
   )
 })
 
-test('matches that overlap, of secrets that repeat themselves and each other, are all found: the same as by trying everywhere', () => {
-  const few = fc.string({ unit: fc.constantFrom('a', 'b', '%', '\\'), minLength: 1, maxLength: 4 })
-  const pieces = fc.oneof(
-    fc.string({ unit: fc.constantFrom('a', 'b', '%', '\\', '2', '5', '6', '1', 'Y', 'W', 'F', 'h', 'n', '\n', '\r'), maxLength: 12 }),
-    fc.tuple(few, spelling).map(([text, name]) => SPELLINGS[name]?.(text) ?? ''),
-    fc.tuple(few, wrapping).map(([text, name]) => WRAPPINGS[name]?.(`aab${text}ba`) ?? ''),
-  )
-  fc.assert(
-    fc.property(fc.array(few, { minLength: 1, maxLength: 3 }), fc.array(pieces, { maxLength: 8 }), sizes, (secrets, texts, cuts) => {
-      const bytes = Buffer.from(texts.join(''))
-      const { out } = redact(secrets, bytes, cuts)
-      const matched = matchedBytes(secrets, bytes)
-      for (const [i, byte] of out.entries()) {
-        if (matched[i] === true) assert.match(String.fromCharCode(byte), /[*A0]/)
-        else assert.equal(byte, bytes[i])
-      }
-    }),
-    { numRuns: 1_500 },
-  )
-})
+for (const { minLength, maxLength, kind } of [
+  { minLength: 1, maxLength: 4, kind: 'short' },
+  // Of these the beginnings are looked for first.
+  { minLength: 5, maxLength: 20, kind: 'long' },
+])
+  test(`matches that overlap, of ${kind} secrets that repeat themselves and each other, are all found: the same as by trying everywhere`, () => {
+    const few = fc.string({ unit: fc.constantFrom('a', 'b', '%', '\\'), minLength, maxLength })
+    const pieces = fc.oneof(
+      fc.string({ unit: fc.constantFrom('a', 'b', '%', '\\', '2', '5', '6', '1', 'Y', 'W', 'F', 'h', 'n', '\n', '\r'), maxLength: 12 }),
+      fc.tuple(few, spelling).map(([text, name]) => SPELLINGS[name]?.(text) ?? ''),
+      fc.tuple(few, wrapping).map(([text, name]) => WRAPPINGS[name]?.(`aab${text}ba`) ?? ''),
+    )
+    fc.assert(
+      fc.property(fc.array(few, { minLength: 1, maxLength: 3 }), fc.array(pieces, { maxLength: 8 }), sizes, (secrets, texts, cuts) => {
+        const bytes = Buffer.from(texts.join(''))
+        const { out } = redact(secrets, bytes, cuts)
+        const matched = matchedBytes(secrets, bytes)
+        for (const [i, byte] of out.entries()) {
+          if (matched[i] === true) assert.match(String.fromCharCode(byte), /[*A0]/)
+          else assert.equal(byte, bytes[i])
+        }
+      }),
+      { numRuns: 1_500 },
+    )
+  })
 
 test('how many bytes are held back does not depend on the secret: a text of the agent’s own learns nothing from the sizes of what it gets', () => {
   const guess = fc.tuple(fc.nat(20), spelling, surroundings)
