@@ -9,7 +9,7 @@ export type MessageHead = {
   readonly status: number
   readonly reason: string
   /** "1.1" or "1.0". */
-  readonly version: string
+  readonly version: '1.0' | '1.1'
   readonly headers: readonly string[]
   /** CONNECT, an Upgrade field that Connection names, or status 101. */
   readonly isUpgrade: boolean
@@ -201,12 +201,16 @@ export class MessageParser implements Disposable {
 
   #head(status: number, isUpgrade: boolean, keepsAlive: boolean): number {
     const { exports } = llhttp()
+    const minor = exports.llhttp_get_http_minor(this.#pointer)
+    // llhttp knows 0.9 and 2.0 too, which nobody speaks in this form.
+    if (exports.llhttp_get_http_major(this.#pointer) !== 1 || minor > 1) throw new MessageError('HPE_INVALID_VERSION')
+    trimValues(this.#fields)
     const head: MessageHead = {
       method: this.#kind === 'request' ? llhttp().methodOf(this.#pointer) : '',
       target: this.#target,
       status,
       reason: this.#reason,
-      version: `${exports.llhttp_get_http_major(this.#pointer)}.${exports.llhttp_get_http_minor(this.#pointer)}`,
+      version: minor === 1 ? '1.1' : '1.0',
       headers: this.#fields,
       isUpgrade,
       keepsAlive,
@@ -228,10 +232,25 @@ export class MessageParser implements Disposable {
 
   #end(): number {
     const trailers = this.#fields
+    trimValues(trailers)
     this.#fields = []
     this.#headBytes = 0
     this.#isBegun = false
     this.#handler.onEnd(trailers)
     return this.#isLeaving ? LLHTTP.ok : LLHTTP.paused
   }
+}
+
+/** RFC 9112 §5: white space behind a value is no part of it; what is before it, llhttp leaves out. */
+function trimValues(fields: string[]): void {
+  for (let i = 1; i < fields.length; i += 2) {
+    const value = fields[i] ?? ''
+    let end = value.length
+    while (isSpace(value.charCodeAt(end - 1))) end -= 1
+    if (end < value.length) fields[i] = value.slice(0, end)
+  }
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x09
 }
