@@ -9,7 +9,7 @@ import { bodyOf, exchangeRaw, exchangeTls, openTlsTunnel, openTunnel, readToEnd,
 import { API, openSetting, policyFor } from '../support/setting.ts'
 import { openRawUpstream } from '../support/upstream.ts'
 
-// undici looks at its timers about once a second.
+// Connections are looked at twice a second for what is overdue.
 Object.assign(LIMITS, {
   tlsHandshakeMs: 400,
   upstreamHeadMs: 1_000,

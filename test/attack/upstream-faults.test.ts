@@ -60,7 +60,7 @@ for (const { why, bytes, code } of [
   { why: 'a status that is none', bytes: 'HTTP/1.1 99 Odd\r\nContent-Length: 0\r\n\r\n', code: 'upstream_invalid' },
   { why: 'a status of four digits', bytes: 'HTTP/1.1 2000 Odd\r\nContent-Length: 0\r\n\r\n', code: 'upstream_invalid' },
   { why: 'HTTP/2', bytes: '\0\0\x12\x04\0\0\0\0\0\0\x03\0\0\0\x80\0\x04\0\x01\0\0', code: 'upstream_invalid' },
-  { why: 'a switch of protocols that nobody asked for', bytes: ask101, code: 'upstream_unreachable' },
+  { why: 'a switch of protocols that nobody asked for', bytes: ask101, code: 'upstream_invalid' },
   { why: 'nothing but the end of the connection', bytes: '', code: 'upstream_unreachable' },
   { why: 'half a head and the end', bytes: 'HTTP/1.1 200 OK\r\nContent-Le', code: 'upstream_unreachable' },
 ]) {

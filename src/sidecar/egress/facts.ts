@@ -30,7 +30,7 @@ export type RequestHead = {
 
 export const DEFAULT_PORT = { http: 80, https: 443 } as const
 
-/** Visible ASCII without "#": what undici, llhttp and every upstream read alike. */
+/** Visible ASCII without "#": what llhttp and every upstream read alike. */
 const TARGET = /^[\x21\x22\x24-\x7e]+$/
 const FRAMING = new Set(['transfer-encoding', 'content-length'])
 const ABSOLUTE = /^(https?):\/\/([^/?#]*)(.*)$/i

@@ -1,5 +1,4 @@
 import { Readable, type Duplex } from 'node:stream'
-import errors from 'undici/lib/core/errors.js'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Agent } from './agent.ts'
@@ -274,17 +273,14 @@ export function agentGone(): SallyportError {
   return new SallyportError('agent_gone', 'the agent closed the connection')
 }
 
-/** The coded error for what undici or a socket says. Errors that have a code of ours stay as they are. */
+/** The coded error for what a socket or a writer says. Errors that have a code of ours stay as they are. */
 export function upstreamError(error: unknown, where: string): SallyportError {
   if (error instanceof SallyportError) return error
   const code = codeOf(error)
-  if (error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError || code === 'BODY_IDLE') {
+  if (code === 'BODY_IDLE') {
     return new SallyportError('upstream_timeout', `${where} did not answer in time (${code})`, { cause: error })
   }
   const isInvalid =
-    error instanceof errors.HTTPParserError ||
-    error instanceof errors.HeadersOverflowError ||
-    error instanceof errors.ResponseContentLengthMismatchError ||
     code === 'INTERIM_FLOOD' ||
     code === 'ERR_INVALID_CHAR' ||
     code === 'ERR_HTTP_INVALID_STATUS_CODE' ||

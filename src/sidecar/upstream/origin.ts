@@ -2,7 +2,7 @@ import type { SecureContext, TLSSocket } from 'node:tls'
 import { formatAuthority } from '../../kernel/hostname.ts'
 import { dialTcp, secure, type Alpn, type Dial, type Target } from './dial.ts'
 import { forwardedOrigin } from './forwarded-origin.ts'
-import { openHttp1Origin } from './http1-origin.ts'
+import { Http1Origin } from './http1-origin.ts'
 import { NegotiatedOrigin } from './negotiated-origin.ts'
 import { dialProxy, proxyAuthorization, proxyDial, takesRequests, type UpstreamProxy } from './proxy.ts'
 import type { Origin } from './upstream.ts'
@@ -20,9 +20,9 @@ export type Ways = {
 export function createWays(trust: SecureContext, proxy: UpstreamProxy | undefined): Ways {
   const dial = proxy ? proxyDial(proxy, trust) : dialTcp
   function openPlain(key: OriginKey): Origin {
-    const tunnelled = openHttp1Origin(urlOf(key), () => dial(key))
+    const tunnelled = new Http1Origin(whereOf(key), () => dial(key))
     if (!proxy || !takesRequests(proxy, key)) return tunnelled
-    const asked = openHttp1Origin(urlOf(key), () => dialProxy(proxy, trust))
+    const asked = new Http1Origin(whereOf(key), () => dialProxy(proxy, trust))
     return forwardedOrigin(key, asked, tunnelled, proxyAuthorization(proxy))
   }
   function openSecure(key: OriginKey): Origin {
@@ -32,12 +32,12 @@ export function createWays(trust: SecureContext, proxy: UpstreamProxy | undefine
       const socket = await secure(await dial(key), key, trust, protocols, ticket)
       return socket.on('session', (session) => (ticket = session))
     }
-    const http1 = openHttp1Origin(urlOf(key), () => connect(['http/1.1']))
-    return new NegotiatedOrigin(formatAuthority(key.host, key.port, 443), connect, http1)
+    const http1 = new Http1Origin(whereOf(key), () => connect(['http/1.1']))
+    return new NegotiatedOrigin(whereOf(key), connect, http1)
   }
   return { dial, openOrigin: (key) => (key.scheme === 'http' ? openPlain(key) : openSecure(key)) }
 }
 
-function urlOf({ scheme, host, port }: OriginKey): string {
-  return `${scheme}://${formatAuthority(host, port)}`
+function whereOf({ scheme, host, port }: OriginKey): string {
+  return formatAuthority(host, port, scheme === 'https' ? 443 : 80)
 }

@@ -40,7 +40,7 @@ export type UpstreamHandler = {
   /** So many bytes of the request's body were handed to the connection. */
   onBodySent(bytes: number): void
   onRequestSent(): void
-  /** The other protocol is spoken on the socket, which is the handler's from here on. */
+  /** The other protocol is spoken on the socket, which is the handler's from here on, and paused. */
   onRequestUpgrade(controller: UpstreamController, status: number, socket: Duplex): void
   /** Also for interim answers (1xx), any number of times before the answer. The reason phrase is empty where there is none. */
   onResponseStart(controller: UpstreamController, status: number, reason: string): void

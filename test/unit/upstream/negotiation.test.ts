@@ -102,6 +102,7 @@ test('a WebSocket has an HTTP/1.1 connection of its own, on an origin that speak
   )
   let heard = ''
   socket.on('data', (chunk: Buffer) => (heard += String(chunk)))
+  socket.resume()
   socket.write('ping')
   while (!heard.endsWith('<ping>')) await once(socket, 'data')
   assert.equal(heard, 'hello<ping>')
