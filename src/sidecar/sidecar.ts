@@ -128,7 +128,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
   const handle = createHandle({ ...shared, ...parts.use(createCredentialUse({ ...shared, audit, system })) })
   const contexts = createContexts(authority, system)
-  const front = createFront({ ...shared, handle, contexts, isResolver: config.dns.length > 0 })
+  const front = createFront({ ...shared, handle, contexts, isResolver: config.dns.length > 0, system })
 
   parts.defer(async () => {
     const closed = listeners.close()

@@ -79,6 +79,7 @@ export async function openTestEgress(options: {
     handle: createHandle({ ...shared, ...createCredentialUse({ ...shared, audit, system }) }),
     contexts: createContexts(authority, system),
     isResolver: false,
+    system,
   })
   const server = front.createProxy()
   const socks = front.createSocks()

@@ -1,7 +1,8 @@
-import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { isHostname, parseHostname } from '../../kernel/hostname.ts'
 import { shown } from '../../kernel/shown.ts'
+import type { System } from '../../kernel/system.ts'
 import type { Enforcement } from '../egress/enforced.ts'
 import { readAuthority, type Tunnel } from '../egress/facts.ts'
 import type { Handle } from '../egress/handle.ts'
@@ -13,8 +14,9 @@ import type { Refusal } from '../../kernel/errors.ts'
 import { writeAlert } from './alert.ts'
 import { createConnections, type Connections } from './connections.ts'
 import type { Contexts } from './contexts.ts'
-import { createHttp1, type Http1 } from './http1.ts'
+import { createHttp1, type Connect } from './http1.ts'
 import { createHttp2 } from './http2.ts'
+import { createNodeHttp1 } from './node-http1.ts'
 import { recognise } from './recognise.ts'
 import { secure } from './secure.ts'
 import { negotiate, replyFor } from './socks-handshake.ts'
@@ -27,18 +29,19 @@ export type FrontParts = Omit<TunnelParts, 'serve' | 'recognise'> & {
   readonly contexts: Contexts
   /** True where names lead to this gate's own addresses, because it answers the agent's DNS. */
   readonly isResolver: boolean
+  readonly system: Pick<System, 'now' | 'elapsed'>
 }
 
 /** Every way in. All lead to one story for requests and one for tunnels. I16 */
 export type Front = {
-  createProxy(): HttpServer
+  createProxy(): Server
   createSocks(): Server
   /** For connections that know no proxy; `port` is the one that they are meant for. */
   createTransparent(port: number): Server
   /** For the gateway's reverse routes. */
   onRouteRequest(request: IncomingMessage, response: ServerResponse): void
   onRouteUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
-  /** Ends idle connections inside tunnels; running exchanges go on. */
+  /** Ends idle connections; running exchanges go on. */
   drain(): void
   /** Ends all connections. */
   destroy(): void
@@ -51,41 +54,25 @@ const TRANSPARENT_PORTS = new Set([80, 443])
 
 export function createFront(parts: FrontParts): Front {
   const connections = createConnections()
-  const http1 = createHttp1({ ...parts, connections })
+  const http1 = createHttp1(parts, (request) => connect(parts, tunnels, request))
   const http2 = createHttp2(parts.handle, parts.log)
-
-  const inner = http1.createServer()
-  inner.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    http1.refuse(socket, { code: 'method_refused', message: 'CONNECT inside a tunnel' })
-  })
-  // This server is only ever handed sockets. Node sets up its head timeouts when a server starts to listen.
-  inner.emit('listening')
+  const routes = createNodeHttp1(parts.handle, 'gateway')
 
   /** Serves HTTP on a connection that leads somewhere, under TLS with a certificate for its host. */
   function serve(socket: Socket, tunnel: Tunnel): void {
-    const serveHttp1 = (served: Socket): void => {
-      connections.setTunnel(served, tunnel)
-      inner.emit('connection', served)
-    }
-    if (tunnel.scheme === 'http' || tunnel.host === undefined) return serveHttp1(socket)
+    if (tunnel.scheme === 'http' || tunnel.host === undefined) return http1.serve(socket, tunnel)
     secure(socket, tunnel.host, parts.contexts, parts.log, (secured) =>
-      secured.alpnProtocol === 'h2' ? http2.serve(secured, tunnel) : serveHttp1(secured),
+      secured.alpnProtocol === 'h2' ? http2.serve(secured, tunnel) : http1.serve(secured, tunnel),
     )
   }
   const tunnels = createTunnels({ ...parts, recognise, serve })
 
   return {
     createProxy() {
-      const server = http1.createServer()
-      server.on('connection', (socket: Socket) => {
-        if (!connections.add(socket)) http1.refuse(socket, { code: 'overloaded', message: 'too many connections' })
+      return createTcpServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+        if (connections.add(socket)) http1.serve(socket, 'proxy')
+        else http1.refuse(socket, { code: 'overloaded', message: 'too many connections' })
       })
-      server.on('connect', (request: IncomingMessage, socket: Socket, head: Buffer) => {
-        // The tunnel's bytes and an answer that is still due would be one stream.
-        if (connections.isBusy(socket)) socket.destroy()
-        else connect(parts, tunnels, http1, request, socket, head)
-      })
-      return server
     },
     createSocks() {
       return createTcpServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
@@ -98,16 +85,13 @@ export function createFront(parts: FrontParts): Front {
         if (welcome(connections, socket)) void tunnels.openTransparent(unannounced('transparent', socket, port, false), port)
       })
     },
-    onRouteRequest: (request, response) => http1.onRequest(request, response, 'gateway'),
-    onRouteUpgrade: (request, socket, head) => http1.onUpgrade(request, socket, head, 'gateway'),
+    onRouteRequest: (request, response) => routes.onRequest(request, response),
+    onRouteUpgrade: (request, socket, head) => routes.onUpgrade(request, socket, head),
     drain() {
-      inner.closeIdleConnections()
+      http1.closeIdle()
       http2.drain()
     },
-    destroy() {
-      connections.destroyAll()
-      inner.close()
-    },
+    destroy: () => connections.destroyAll(),
   }
 }
 
@@ -120,17 +104,18 @@ function welcome(connections: Connections, socket: Socket): boolean {
 }
 
 /** CONNECT (RFC 9110 §9.3.6). */
-function connect(parts: FrontParts, tunnels: Tunnels, http1: Http1, request: IncomingMessage, socket: Socket, head: Buffer): void {
-  const { rawHeaders, url = '' } = request
-  const end = parts.lease.refusalOf(parts.enforcement().policy, 'proxy', request) ?? readAuthority(url, rawHeaders)
-  if ('code' in end) return http1.refuse(socket, end)
+function connect(parts: FrontParts, tunnels: Tunnels, connection: Connect): void {
+  const { request, behind } = connection
+  const end = parts.lease.refusalOf(parts.enforcement().policy, 'proxy', request) ?? readAuthority(request.url, request.rawHeaders)
+  if ('code' in end) return connection.refuse(end)
+  const socket = connection.take()
   const arrival: Arrival = {
     lane: 'connect',
     socket,
     isProven: parts.lease.isShown(request),
     accept() {
       socket.write('HTTP/1.1 200 Connection Established\r\n\r\n')
-      if (head.length > 0) socket.unshift(head)
+      if (behind.length > 0) socket.unshift(behind)
     },
     refuse: (refusal, to) => writeRefusal(socket, refusal, to),
   }

@@ -1,138 +1,98 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { codeOf, type Refusal } from '../../kernel/errors.ts'
+import type { Refusal } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
+import type { System } from '../../kernel/system.ts'
 import type { Exchanges } from '../egress/exchange.ts'
+import type { RequestHead } from '../egress/facts.ts'
 import type { CameBy, Handle } from '../egress/handle.ts'
 import { refusalOf, writeRefusal } from '../egress/refuse.ts'
-import type { Connections } from './connections.ts'
-import { Http1Agent, UpgradingAgent } from './http1-agent.ts'
+import { AgentConnection, LOOK_MS, type Service } from './agent-connection.ts'
 
 export type Http1Parts = {
-  readonly connections: Connections
   readonly exchanges: Exchanges
   readonly handle: Handle
   readonly log: Log
+  readonly system: Pick<System, 'now' | 'elapsed'>
 }
 
-/** HTTP/1 as agents speak it, on connections that `Connections` knows. */
+/** A CONNECT at the proxy, to be taken or refused, once. */
+export type Connect = {
+  readonly request: RequestHead
+  /** What came behind it. */
+  readonly behind: Buffer
+  /** Gives the socket, paused. */
+  take(): Socket
+  /** The last answer of the connection. */
+  refuse(refusal: Refusal): void
+}
+
+/** HTTP/1 as agents speak it. */
 export type Http1 = {
-  /** Node's server with our limits. Without a tunnel of their own its connections are the proxy's. */
-  createServer(): Server
-  /** One request, also of another server. */
-  onRequest(request: IncomingMessage, response: ServerResponse, by: CameBy): void
-  /** One WebSocket handshake, also of another server. */
-  onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer, by: CameBy): void
-  /** The last answer of a connection, for what never became a request. */
+  /** Takes a connection over: one that leads somewhere, or the proxy's. */
+  serve(socket: Socket, by: CameBy): void
+  /** The last answer of a connection that nobody serves. */
   refuse(socket: Socket, refusal: Refusal): void
+  /** Ends connections that wait for a next request. */
+  closeIdle(): void
 }
 
-/**
- * What Node's server needs to know to leave a request to `onUpgrade`. Everything else with an Upgrade field is an ordinary
- * request; HTTP/1.0 has no upgrades (RFC 9110 §7.8).
- */
-export const shouldUpgradeCallback = ({ headers, httpVersion }: IncomingMessage): boolean =>
-  httpVersion === '1.1' && headers.upgrade?.toLowerCase() === 'websocket'
+/** @param onConnect takes the CONNECTs of the proxy's connections; others are refused */
+export function createHttp1(parts: Http1Parts, onConnect: (connect: Connect) => void): Http1 {
+  const { handle, system } = parts
+  const open = new Set<AgentConnection>()
+  let looking: NodeJS.Timeout | undefined
+  let elapsedMs = 0
+  const date = { second: 0, line: '' }
 
-const SERVER_OPTIONS = {
-  // Strict parsing on both sides is what keeps a message's end the same for all (smuggling). I10
-  insecureHTTPParser: false,
-  requireHostHeader: false, // facts.ts says more precisely what is wrong
-  maxHeaderSize: LIMITS.headBytesMax,
-  headersTimeout: LIMITS.headTimeoutMs,
-  requestTimeout: 0, // uploads take as long as they move; forward.ts watches them
-  keepAliveTimeout: LIMITS.keepAliveMs,
-  connectionsCheckingInterval: 1_000,
-  noDelay: true,
-  shouldUpgradeCallback,
-} as const
-
-export function createHttp1(parts: Http1Parts): Http1 {
-  const { connections, handle } = parts
-  /**
-   * The end of the last request of a connection. One that is pipelined behind it waits: side by side a read could overtake
-   * the write before it (RFC 9112 §9.3.2).
-   */
-  const turns = new WeakMap<Socket, Promise<void>>()
-  const cameBy = (socket: Socket): CameBy => connections.tunnelOf(socket) ?? 'proxy'
-
-  function onRequest(request: IncomingMessage, response: ServerResponse, by: CameBy): void {
-    const { socket } = request
-    const before = connections.isBusy(socket) ? turns.get(socket) : undefined
-    const number = connections.begin(socket)
-    if (number === undefined) {
-      socket.destroy()
-      return
-    }
-    // The answer ends it, not the audit of its end: a CONNECT may follow at once. One that waits its turn may never be told.
-    let isOver = false
-    const end = (): void => {
-      if (!isOver) connections.end(socket)
-      isOver = true
-    }
-    response.once('finish', end).once('close', end)
-    const turn = async (): Promise<void> => {
-      await before
-      // RFC 9112 §9.6: what comes behind a last answer is not processed.
-      if (socket.destroyed || connections.isRefused(socket, number)) return
-      await handle(new Http1Agent(request, response, connections, number), by)
-    }
-    const ended = turn()
-      .catch(() => void socket.destroy())
-      .finally(end)
-    turns.set(socket, ended)
+  function look(): void {
+    elapsedMs = system.elapsed()
+    for (const connection of open) connection.expire(elapsedMs)
+    if (open.size > 0) return
+    clearInterval(looking)
+    looking = undefined
   }
-
-  function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer, by: CameBy): void {
-    // What it becomes and an answer that is still due would be one stream.
-    const number = connections.isBusy(socket) ? undefined : connections.begin(socket)
-    if (number === undefined || connections.isRefused(socket, number)) {
-      socket.destroy()
-      return
-    }
-    void handle(new UpgradingAgent(request, socket, head, connections, number), by)
-      .catch(() => socket.destroy())
-      .finally(() => connections.end(socket))
-  }
-
-  function refuse(socket: Socket, refusal: Refusal): void {
-    // While an answer is due, one more would be taken for it: then the connection ends without.
-    if (connections.isBusy(socket)) socket.destroy()
-    // Node tells of every further piece of what could not be read: one refusal, one audit event.
-    else if (connections.refuse(socket)) {
-      // Node has let go of the socket of a CONNECT: an agent that resets it before its answer would end the process for all.
-      socket.on('error', () => socket.destroy())
-      void refuseBare(parts, socket, refusal)
-    }
-  }
-
-  const onAnyRequest = (request: IncomingMessage, response: ServerResponse): void => onRequest(request, response, cameBy(request.socket))
-
-  return {
-    createServer() {
-      const server = createServer(SERVER_OPTIONS)
-      server.on('request', onAnyRequest)
-      server.on('checkContinue', onAnyRequest)
-      server.on('checkExpectation', onAnyRequest) // other expectations end here as every hop-by-hop field does
-      server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => onUpgrade(request, socket, head, cameBy(socket)))
-      // Node would drop what is over the limit unseen; facts.ts counts and refuses.
-      server.maxHeadersCount = 0
-      server.on('clientError', (error: Error, socket: Socket) => {
-        if (socket.destroyed || codeOf(error) === 'ECONNRESET') socket.destroy()
-        else refuse(socket, refusalOfParser(error))
-      })
-      return server
+  const service: Service = {
+    keepAliveLines: `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(LIMITS.keepAliveMs / 1_000)}\r\n`,
+    dateLine() {
+      const second = Math.floor(system.now() / 1_000)
+      if (second !== date.second) Object.assign(date, { second, line: `Date: ${new Date(second * 1_000).toUTCString()}\r\n` })
+      return date.line
     },
-    onRequest,
-    onUpgrade,
-    refuse,
+    get elapsedMs() {
+      return elapsedMs
+    },
+    handle: (agent, connection) => void handle(agent, connection.by).catch(connection.destroy),
+    connect(request, connection, behind) {
+      if (connection.by === 'proxy')
+        onConnect({ request, behind, take: () => connection.release(), refuse: (refusal) => connection.fail(refusal) })
+      else connection.fail({ code: 'method_refused', message: 'CONNECT inside a tunnel' })
+    },
+    refuse: ({ socket, by }, refusal) => void refuseBare(parts, socket, by, refusal),
+    forget: (connection) => void open.delete(connection),
+  }
+  return {
+    serve(socket, by) {
+      if (socket.destroyed) return
+      if (looking === undefined) {
+        elapsedMs = system.elapsed()
+        looking = setInterval(look, LOOK_MS).unref()
+      }
+      open.add(new AgentConnection(socket, by, service))
+    },
+    refuse(socket, refusal) {
+      socket.on('error', () => socket.destroy())
+      void refuseBare(parts, socket, 'proxy', refusal)
+    },
+    closeIdle() {
+      for (const connection of open) connection.closeIfIdle()
+    },
   }
 }
 
 /** Refuses what never became a request, and ends the connection. */
-async function refuseBare({ connections, exchanges, log }: Http1Parts, socket: Socket, refusal: Refusal): Promise<void> {
-  const tunnel = connections.tunnelOf(socket)
+async function refuseBare({ exchanges, log }: Http1Parts, socket: Socket, by: CameBy, refusal: Refusal): Promise<void> {
+  const tunnel = typeof by === 'string' ? undefined : by
   const where = tunnel ? { scheme: tunnel.scheme, port: tunnel.port, ...(tunnel.host !== undefined && { host: tunnel.host }) } : {}
   await exchanges.run(tunnel?.lane ?? 'http', async (exchange) => {
     try {
@@ -144,14 +104,4 @@ async function refuseBare({ connections, exchanges, log }: Http1Parts, socket: S
       socket.destroy()
     }
   })
-}
-
-/** What Node's parser found wrong. */
-export function refusalOfParser(error: Error): Refusal {
-  const code = codeOf(error)
-  if (code === 'HPE_HEADER_OVERFLOW')
-    return { code: 'head_too_large', message: `the request head is longer than ${LIMITS.headBytesMax} bytes` }
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return { code: 'head_timeout', message: 'the request head did not arrive in time' }
-  if (code === 'HPE_PAUSED_H2_UPGRADE') return { code: 'upgrade_refused', message: 'HTTP/2 without TLS (h2c)' }
-  return { code: 'request_malformed', message: `the request is not valid HTTP/1.1 (${code})` }
 }

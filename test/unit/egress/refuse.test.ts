@@ -3,8 +3,8 @@ import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { validateHeaderValue } from 'node:http'
 import { test } from 'node:test'
-import { createConnections } from '../../../src/sidecar/inbound/connections.ts'
-import { Http1Agent } from '../../../src/sidecar/inbound/http1-agent.ts'
+import { NodeHttp1Agent } from '../../../src/sidecar/inbound/node-http1-agent.ts'
+import { createTurns } from '../../../src/sidecar/inbound/turns.ts'
 import fc from 'fast-check'
 import { ERRORS, SallyportError, type ErrorCode, type Refusal, type RefusalCode } from '../../../src/kernel/errors.ts'
 import { answerRefusal, refusalOf, statusOf, writeRefusal } from '../../../src/sidecar/egress/refuse.ts'
@@ -96,7 +96,7 @@ test('the same holds where Node writes the head', async () => {
 test('a client reads the refusal as an HTTP answer', async () => {
   await using server = await openServer((request, response) =>
     answerRefusal(
-      new Http1Agent(request, response, createConnections(), 1),
+      new NodeHttp1Agent(request, response, createTurns(), 1),
       { code: 'host_not_allowed', message: 'h\u00e9llo "x"\r\nX-Evil: 1' },
       { requestId: 'q1', host: 'a.test', port: 80 },
     ),
