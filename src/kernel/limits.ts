@@ -21,6 +21,14 @@ export const LIMITS = {
   tlsHandshakeMs: 10_000,
   /** A tunnel with no byte in either direction. */
   tunnelIdleMs: 600_000,
+  /** The same once one side has ended: an agent that is gone looks like one that only ended its side, and its upstream may never end. */
+  tunnelHalfIdleMs: 120_000,
+  /** What upstreams send into tunnels is read into one buffer for all, or into a large one that is lent while there is so much: at the limit none is. */
+  tunnelSharedReadBytes: 16 * 1024,
+  tunnelBufferBytes: 256 * 1024,
+  tunnelBuffersMax: 64,
+  /** Large buffers that are kept for the next that needs one. */
+  tunnelSpareBuffersMax: 4,
   /** Connections from agents to all listeners together: at the limit new ones are closed. */
   connectionsMax: 10_000,
   /** Requests of all connections that are not answered yet: 503 `overloaded`. Each may hold a head of `headBytesMax`. */
@@ -77,6 +85,9 @@ export const LIMITS = {
   upstreamRetriesMax: 3,
   /** Kept-alive upstream sockets close after this time without a request. */
   upstreamKeepAliveMs: 30_000,
+  /** TLS sessions kept to resume, for each origin; so long after a handshake in full the next is one too, whose certificate is verified. */
+  upstreamSessionsMax: 4,
+  upstreamSessionMs: 600_000,
   /** An upstream that says how long it keeps a connection is given nothing on it so long before: what is under way then may be lost. */
   upstreamKeepAliveMarginMs: 2_000,
   /** Connections to HTTP/1.1 upstreams are looked at so often for what is overdue: their times are that much longer at most, twice. */
