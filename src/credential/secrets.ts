@@ -17,6 +17,8 @@ export type SecretDeclaration = {
 export type Secrets = {
   /** The value, from memory or from the command that prints it. @throws secret_unavailable */
   get(name: string): Promise<Secret>
+  /** The same where it takes no waiting, else nothing. */
+  atHand(name: string): Secret | undefined
   /** Every value that was obtained so far, the newest first, `LIMITS.formerSecretsMax` at most: what may have been sent. */
   known(name: string): readonly Secret[]
 }
@@ -47,6 +49,8 @@ export function openSecrets(
 ): Secrets {
   const known = new Map<string, () => Promise<Secret>>()
   const obtained = new Map<string, readonly Secret[]>()
+  /** Of the environment and of files: they stay what they are. */
+  const fixed = new Map<string, Secret>()
   const note = (secret: Secret): Secret => {
     const before = obtained.get(secret.name) ?? []
     // A value that comes back is the newest again, and the same object: what was made of it holds.
@@ -62,6 +66,7 @@ export function openSecrets(
     } else {
       const secret = source.kind === 'env' ? fromVariable(name, source.variable, env) : fromFile(name, source.path)
       note(secret)
+      fixed.set(name, secret)
       known.set(name, () => Promise.resolve(secret))
     }
   }
@@ -70,6 +75,7 @@ export function openSecrets(
       const get = known.get(name)
       return get ? get() : Promise.reject(new SallyportError('secret_unavailable', `the secret ${name} is not declared`))
     },
+    atHand: (name) => fixed.get(name),
     known: (name) => obtained.get(name) ?? [],
   }
 }

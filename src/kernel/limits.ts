@@ -4,9 +4,9 @@ export const LIMITS = {
   headBytesMax: 32 * 1024,
   /** Header fields of one message: 431 `head_too_large`. */
   headFieldsMax: 256,
-  /** Names of fields that are remembered as they were read; longer ones are not. */
-  fieldNamesMax: 1_000,
-  fieldNameCharsMax: 64,
+  /** Texts of one kind (names of fields, of hosts) that are kept as they were read; longer ones are read each time. */
+  textsKeptMax: 1_000,
+  textKeptCharsMax: 128,
   /** From the first byte of a connection or request to the end of its head (slowloris): 408 and the socket closed. */
   headTimeoutMs: 20_000,
   /** A request body that sends nothing for so long ends the exchange. */

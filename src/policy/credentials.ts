@@ -1,4 +1,6 @@
 import type { Hostname } from '../kernel/hostname.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import { memo } from '../kernel/memo.ts'
 import { createHostIndex, hostSpecificity, parseHostPattern, type HostPattern } from './hosts.ts'
 import type { CredentialPlace } from '../wire/credential.ts'
 import type { CredentialBinding, EffectiveCredential, Facts, PlaceholderDefinition, Policy } from './model.ts'
@@ -44,15 +46,19 @@ export function compileCredentials(parts: readonly CredentialPart[], bindings: R
         { ...part, binding },
       )
   }
-  const entriesOf = (host: Hostname): HostCredentials[] => {
+  const entriesOf = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (host: Hostname): readonly HostCredentials[] => {
     const found: HostCredentials[] = []
     hosts.each(host, (entry) => found.push(entry))
     return found
-  }
+  })
+  const credentialsOf = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (host: Hostname): readonly CredentialBinding[] => [
+    ...new Set(entriesOf(host).flatMap(({ all }) => [...all])),
+  ])
   return {
     seePaths: (host) => entriesOf(host).some(({ hasPaths }) => hasPaths),
     credentialFor(facts, only) {
       const entries = entriesOf(facts.host)
+      if (entries.length === 0) return undefined
       const path = readPath(entries, facts)
       return path === UNREADABLE
         ? undefined
@@ -74,10 +80,7 @@ export function compileCredentials(parts: readonly CredentialPart[], bindings: R
         return findFirst(indexes, path, facts, only) ?? []
       })
     },
-    credentialsOf(host) {
-      const entries = entriesOf(host)
-      return entries.length === 0 ? NONE : [...new Set(entries.flatMap(({ all }) => [...all]))]
-    },
+    credentialsOf,
   }
 }
 

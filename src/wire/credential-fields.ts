@@ -1,4 +1,5 @@
 import { LIMITS } from '../kernel/limits.ts'
+import { memo } from '../kernel/memo.ts'
 
 /**
  * Header fields in which services take credentials, by their folded names. Where one is injected the agent's own value in any of
@@ -38,18 +39,12 @@ export type FieldName = {
   readonly isCredential: boolean
 }
 
-/** Names that were read before: a handful makes up nearly all traffic. What is beyond the bound is read anew each time. */
-const known = new Map<string, FieldName>()
-
-export function fieldName(name: string): FieldName {
-  const found = known.get(name)
-  if (found) return found
+/** A handful of names makes up nearly all traffic. */
+export const fieldName = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (name): FieldName => {
   const lower = name.toLowerCase()
   const folded = lower.replaceAll(/[^a-z0-9]/g, '-')
-  const read = { lower, folded, isCredential: CREDENTIAL_FIELDS.has(folded) }
-  if (known.size < LIMITS.fieldNamesMax && name.length <= LIMITS.fieldNameCharsMax) known.set(name, read)
-  return read
-}
+  return { lower, folded, isCredential: CREDENTIAL_FIELDS.has(folded) }
+})
 
 /** Whether services take credentials in this field, as lenient servers read its name. */
 export function isCredentialField(name: string): boolean {

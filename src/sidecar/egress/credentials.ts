@@ -21,6 +21,8 @@ export type CredentialPlan = {
   readonly written: CredentialBinding | undefined
   /** Those whose placeholders stand in the head, each where it may. */
   readonly swapped: readonly CredentialBinding[]
+  /** Every credential that goes out with the request: the written one and those swapped. */
+  readonly used: readonly CredentialBinding[]
   /** Those whose placeholders may stand in the body. */
   readonly inBody: readonly CredentialBinding[]
   /** What happens to credentials of the agent's own; `undefined` when it sent none. */
@@ -72,11 +74,19 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
   }
   const withheld = why !== undefined && bound && !isReplaced ? `${why}: no credential added` : undefined
   const written = why === undefined && !isReplaced ? bound : undefined
+  // What is written over does not go out, and the audit does not say that it did.
+  const swapped =
+    swaps.swapped.size === 0
+      ? NONE
+      : [...swaps.swapped].flatMap(([binding, places]) => (places.every((place) => isOverwritten(place, written)) ? [] : [binding]))
   return {
     written,
-    // What is written over does not go out, and the audit does not say that it did.
-    swapped: [...swaps.swapped].flatMap(([binding, places]) => (places.every((place) => isOverwritten(place, written)) ? [] : [binding])),
-    inBody: why === undefined ? swappable.filter(({ place }) => placesOf(place).some(({ kind }) => kind === 'body')) : [],
+    swapped,
+    used: usedBy(written, swapped),
+    inBody:
+      why === undefined && swappable.length > 0
+        ? swappable.filter(({ place }) => placesOf(place).some(({ kind }) => kind === 'body'))
+        : NONE,
     own: own.names.length === 0 ? undefined : keepsOwn && withheld === undefined ? 'passed' : 'dropped',
     withheld,
     bound,
@@ -84,7 +94,11 @@ export function planCredentials(policy: Policy, placeholders: Placeholders, requ
   }
 }
 
+const NONE: readonly never[] = []
+
 type Swaps = { readonly swapped: ReadonlyMap<CredentialBinding, readonly FoundPlace[]>; readonly ours: Ours }
+
+const NO_SWAPS: Swaps = { swapped: new Map(), ours: new Set() }
 
 /** Which placeholders of the head are swapped, or why one of them refuses the request. I23 */
 function findSwaps(
@@ -94,8 +108,8 @@ function findSwaps(
   swappable: readonly CredentialBinding[],
   why: string | undefined,
 ): Swaps | Refusal {
+  if (placeholders.isEmpty) return NO_SWAPS
   const swapped = new Map<CredentialBinding, FoundPlace[]>()
-  if (placeholders.isEmpty) return { swapped, ours: new Set() }
   const hidden = placeholders.inHostname(facts.host)
   if (hidden !== undefined) return misplaced(hidden, 'the name of a host')
   // HTTP/2 has any word for a method.
@@ -142,15 +156,33 @@ function partsWith(placeholders: Placeholders, found: readonly Found[], { path, 
   return ours
 }
 
-/** Every credential that goes out with a request of this plan. */
-export function usedBy({ written, swapped }: CredentialPlan): readonly CredentialBinding[] {
+/** The plan with what was found in the body besides. */
+export function withSwapped(plan: CredentialPlan, more: readonly CredentialBinding[]): CredentialPlan {
+  const swapped = [...new Set([...plan.swapped, ...more])]
+  return { ...plan, swapped, used: usedBy(plan.written, swapped) }
+}
+
+function usedBy(written: CredentialBinding | undefined, swapped: readonly CredentialBinding[]): readonly CredentialBinding[] {
   return written === undefined || swapped.includes(written) ? swapped : [written, ...swapped]
 }
 
+/** Their ids joined by ",", or nothing for none. */
+export function idsOf(used: readonly CredentialBinding[]): string | undefined {
+  return used.length <= 1 ? used[0]?.id : used.map(({ id }) => id).join(',')
+}
+
+const writtenBy = new WeakMap<CredentialBinding, readonly string[]>()
+
 /** Names of the secrets that a credential writes into requests. */
-export function writtenNames({ secret, place, also }: CredentialBinding): string[] {
-  const more = place.kind === 'aws' ? [place.accessKeyId, ...(place.sessionToken === undefined ? [] : [place.sessionToken])] : []
-  return [...new Set([secret, ...more, ...also.map((entry) => entry.secret)])]
+export function writtenNames(binding: CredentialBinding): readonly string[] {
+  let names = writtenBy.get(binding)
+  if (!names) {
+    const { secret, place, also } = binding
+    const more = place.kind === 'aws' ? [place.accessKeyId, ...(place.sessionToken === undefined ? [] : [place.sessionToken])] : []
+    names = [...new Set([secret, ...more, ...also.map((entry) => entry.secret)])]
+    writtenBy.set(binding, names)
+  }
+  return names
 }
 
 /** The variable in which AWS' programs look for the id of their key. */

@@ -5,7 +5,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { AllowedRule, Facts } from '../../policy/policy.ts'
-import { usedBy, writtenNames, type CredentialPlan } from './credentials.ts'
+import { idsOf, writtenNames, type CredentialPlan } from './credentials.ts'
 import { statusOf } from './refuse.ts'
 
 /** What is known of a request by the time it is recorded; `path` may have its query. */
@@ -51,7 +51,7 @@ export function createExchanges(parts: ExchangeParts): Exchanges {
       return running.size
     },
     async run(lane, story) {
-      const told = story(openExchange(parts, lane))
+      const told = story(new RecordedExchange(parts, lane))
       running.add(told)
       try {
         await told
@@ -70,99 +70,125 @@ export function createExchanges(parts: ExchangeParts): Exchanges {
   }
 }
 
-function openExchange({ audit, log, system }: ExchangeParts, lane: Lane): Exchange {
-  const requestId = randomUUID()
-  const started = system.elapsed()
-  let allowed: { readonly rule: string; readonly plane: string; readonly credential?: string } | undefined
-  return {
-    requestId,
-    lane,
-    allow(where, { id, plane }, how) {
-      const { credential, ...named } = typeof how === 'string' ? { note: how } : describePlan(how)
-      allowed = { rule: id, plane, ...(credential !== undefined && { credential }) }
-      return audit.append({
-        event: 'decided',
-        request: requestId,
-        lane,
-        plane,
-        ...described(where),
-        decision: 'allow',
-        rule: id,
-        ...(credential !== undefined && { credential }),
-        ...named,
-      })
-    },
-    // No later than `allow`: what was pipelined behind a refused request must find its connection refused. I10
-    deny(where, refusal) {
-      const { code, rule } = refusal
-      return audit.append({
-        event: 'decided',
-        request: requestId,
-        lane,
-        plane: 'agent',
-        ...described(where),
-        decision: 'deny',
-        code,
-        ...(rule !== undefined && { rule }),
-      })
-    },
-    async finish(where, { status, refusal, address, bytesUp, bytesDown, scrubbed }) {
-      const shownStatus = status ?? (refusal && statusOf(refusal.code))
-      const durationMs = Math.round(system.elapsed() - started)
-      const line = {
-        requestId,
-        lane,
-        plane: 'agent',
-        ...described(where),
-        ...allowed,
+type Allowed = { readonly rule: string; readonly plane: string; readonly credential: string | undefined }
+
+class RecordedExchange implements Exchange {
+  readonly requestId = randomUUID()
+  readonly lane: Lane
+  readonly #parts: ExchangeParts
+  readonly #started: number
+  #allowed: Allowed | undefined
+
+  constructor(parts: ExchangeParts, lane: Lane) {
+    this.#parts = parts
+    this.lane = lane
+    this.#started = parts.system.elapsed()
+  }
+
+  allow(
+    { scheme, method, host, port, path }: Where,
+    { id, plane }: AllowedRule,
+    how: CredentialPlan | 'passthrough' | 'tcp',
+  ): Promise<void> {
+    const named: Named = typeof how === 'string' ? { note: how } : describePlan(how)
+    this.#allowed = { rule: id, plane, credential: named.credential }
+    return this.#parts.audit.append({
+      event: 'decided',
+      request: this.requestId,
+      lane: this.lane,
+      plane,
+      scheme,
+      method,
+      host,
+      port,
+      path: withoutQuery(path),
+      decision: 'allow',
+      rule: id,
+      credential: named.credential,
+      secret: named.secret,
+      own_credentials: named.own_credentials,
+      note: named.note,
+    })
+  }
+
+  // No later than `allow`: what was pipelined behind a refused request must find its connection refused. I10
+  deny({ scheme, method, host, port, path }: Where, { code, rule }: Refusal): Promise<void> {
+    return this.#parts.audit.append({
+      event: 'decided',
+      request: this.requestId,
+      lane: this.lane,
+      plane: 'agent',
+      scheme,
+      method,
+      host,
+      port,
+      path: withoutQuery(path),
+      decision: 'deny',
+      code,
+      rule,
+    })
+  }
+
+  async finish(where: Where, { status, refusal, address, bytesUp, bytesDown, scrubbed }: Result): Promise<void> {
+    const { audit, log, system } = this.#parts
+    const shownStatus = status ?? (refusal && statusOf(refusal.code))
+    const durationMs = Math.round(system.elapsed() - this.#started)
+    this.#log(where, shownStatus, refusal, durationMs)
+    try {
+      await audit.append({
+        event: 'finished',
+        request: this.requestId,
         status: shownStatus,
         code: refusal?.code,
-        reason: refusal?.message,
-        durationMs,
-      }
-      log.info(
-        line,
-        refusal === undefined ? 'egress allowed' : allowed === undefined || shownStatus === 403 ? 'egress denied' : 'egress failed',
-      )
-      const finished = audit.append({
-        event: 'finished',
-        request: requestId,
-        ...(shownStatus !== undefined && { status: shownStatus }),
-        ...(refusal && { code: refusal.code }),
-        ...(address !== undefined && { address }),
+        address,
         bytes_up: bytesUp,
         bytes_down: bytesDown,
-        ...(scrubbed !== undefined && { scrubbed }),
+        scrubbed,
         duration_ms: durationMs,
       })
+    } catch (error) {
       // An agent that has its answer must not lose the end of it to a full disk.
-      await finished.catch((error: unknown) => log.error({ requestId, code: codeOf(error) }, 'the end of a request waits for the audit'))
-    },
+      log.error({ requestId: this.requestId, code: codeOf(error) }, 'the end of a request waits for the audit')
+    }
+  }
+
+  #log({ scheme, method, host, port, path }: Where, status: number | undefined, refusal: Refusal | undefined, durationMs: number): void {
+    const allowed = this.#allowed
+    const line = {
+      requestId: this.requestId,
+      lane: this.lane,
+      plane: allowed?.plane ?? 'agent',
+      scheme,
+      method,
+      host,
+      port,
+      path: withoutQuery(path),
+      rule: allowed?.rule,
+      credential: allowed?.credential,
+      status,
+      code: refusal?.code,
+      reason: refusal?.message,
+      durationMs,
+    }
+    const isDenied = allowed === undefined || status === 403
+    this.#parts.log.info(line, refusal === undefined ? 'egress allowed' : isDenied ? 'egress denied' : 'egress failed')
   }
 }
+
+type Named = Pick<Extract<AuditEvent, { event: 'decided' }>, 'credential' | 'secret' | 'own_credentials' | 'note'>
 
 /** Names of what goes with a request, several joined by ",", and what became of the agent's own. */
-function describePlan(
-  plan: CredentialPlan,
-): Pick<Extract<AuditEvent, { event: 'decided' }>, 'credential' | 'secret' | 'own_credentials' | 'note'> {
-  const used = usedBy(plan)
+function describePlan({ used, own, withheld }: CredentialPlan): Named {
   return {
-    ...(used.length > 0 && {
-      credential: used.map(({ id }) => id).join(','),
-      secret: [...new Set(used.flatMap(writtenNames))].join(','),
-    }),
-    ...(plan.own !== undefined && { own_credentials: plan.own }),
-    ...(plan.withheld !== undefined && { note: plan.withheld }),
+    credential: idsOf(used),
+    secret: used.length === 0 ? undefined : [...new Set(used.flatMap(writtenNames))].join(','),
+    own_credentials: own,
+    note: withheld,
   }
 }
 
-function described({ scheme, method, host, port, path }: Where): Where {
-  return {
-    ...(scheme !== undefined && { scheme }),
-    ...(method !== undefined && { method }),
-    ...(host !== undefined && { host }),
-    ...(port !== undefined && { port }),
-    // Without its query, which often carries keys.
-    ...(path !== undefined && { path: path.split('?', 1)[0] ?? '' }),
-  }
+/** Queries often carry keys. */
+function withoutQuery(path: string | undefined): string | undefined {
+  const at = path?.indexOf('?') ?? -1
+  return at === -1 ? path : path?.slice(0, at)
 }

@@ -1,10 +1,11 @@
 import { formatAuthority, isHostname, parseHostname, splitAuthority, type Hostname } from '../../kernel/hostname.ts'
 import type { Lane } from '../../audit/audit.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { memo } from '../../kernel/memo.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { Refusal } from '../../kernel/errors.ts'
 import type { Facts } from '../../policy/policy.ts'
-import { foldName } from '../../wire/credential-fields.ts'
+import { fieldName, foldName } from '../../wire/credential-fields.ts'
 import { valuesOf, type RawHeaders } from './headers.ts'
 
 /**
@@ -74,16 +75,28 @@ export function isPresigned(path: string): boolean {
 
 /** What holds for every request, wherever it names its host. */
 export function refuseHead(head: RequestHead): Refusal | undefined {
-  if (head.rawHeaders.length / 2 > LIMITS.headFieldsMax) {
+  const { rawHeaders } = head
+  if (rawHeaders.length / 2 > LIMITS.headFieldsMax) {
     return { code: 'head_too_large', message: `more than ${LIMITS.headFieldsMax} header fields` }
   }
   if (head.method === 'CONNECT') return { code: 'method_refused', message: 'CONNECT inside a tunnel' }
   if (head.method === 'TRACE') return { code: 'method_refused', message: 'TRACE echoes the request, with its credential' }
   if (!TARGET.test(head.url))
     return { code: 'target_invalid', message: 'the request target has a character outside visible ASCII, or a "#"' }
-  const hosts = valuesOf(head.rawHeaders, 'host')
-  if (hosts.length > 1) return { code: 'request_malformed', message: 'more than one Host header' }
-  const codings = valuesOf(head.rawHeaders, 'transfer-encoding')
+  let isPlain = true
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const { lower, folded } = fieldName(rawHeaders[i] ?? '')
+    if (lower === 'host') hosts += 1
+    else if (FRAMING.has(folded) || lower === 'upgrade') isPlain = false
+  }
+  if (hosts > 1) return { code: 'request_malformed', message: 'more than one Host header' }
+  return isPlain ? undefined : (refuseFraming(rawHeaders) ?? refuseUpgrade(head))
+}
+
+/** A body whose end is not the same for everybody. I10 */
+function refuseFraming(rawHeaders: RawHeaders): Refusal | undefined {
+  const codings = valuesOf(rawHeaders, 'transfer-encoding')
   // Only plain "chunked" has one reading. "gzip, chunked" would lose its gzip here, and other spellings are smuggling.
   if (codings.length > 1 || (codings[0] !== undefined && codings[0].toLowerCase() !== 'chunked')) {
     return {
@@ -92,14 +105,15 @@ export function refuseHead(head: RequestHead): Refusal | undefined {
       hint: 'send "chunked" or a Content-Length',
     }
   }
-  const lengths = valuesOf(head.rawHeaders, 'content-length')
+  const lengths = valuesOf(rawHeaders, 'content-length')
   if (lengths.length > 1 || (lengths[0] !== undefined && (codings.length > 0 || !/^\d{1,15}$/.test(lengths[0])))) {
     return { code: 'request_malformed', message: 'the length of the body can be read in more than one way' }
   }
   // Servers that fold "_" to "-" would see framing here that nobody else sees.
-  const folded = head.rawHeaders.find((name, i) => i % 2 === 0 && FRAMING.has(foldName(name)) && !FRAMING.has(name.toLowerCase()))
-  if (folded !== undefined) return { code: 'request_malformed', message: `the header "${shown(folded)}" can be read as another one` }
-  return refuseUpgrade(head)
+  const folded = rawHeaders.find((name, i) => i % 2 === 0 && FRAMING.has(foldName(name)) && !FRAMING.has(name.toLowerCase()))
+  return folded === undefined
+    ? undefined
+    : { code: 'request_malformed', message: `the header "${shown(folded)}" can be read as another one` }
 }
 
 /** RFC 6455 §4.2.1: a WebSocket handshake that every server reads alike. Nothing else is carried; h2c would hide what comes after it. */
@@ -179,17 +193,22 @@ function pathOf(rest: string): string {
   return rest.startsWith('/') ? rest : `/${rest}`
 }
 
-function parseAuthority(authority: string): { host: Hostname; port: number | undefined } | Refusal {
-  const split = splitAuthority(authority)
-  if (!split) return { code: 'target_invalid', message: `"${shown(authority)}" is not host:port` }
-  const host = parseHostname(split.host)
-  if (isHostname(host)) return { host, port: split.port }
-  return {
-    code: 'host_invalid',
-    message: `the host "${shown(split.host)}" is refused: ${host.problem}`,
-    ...(host.canonical !== undefined && { hint: `write "${host.canonical}"` }),
-  }
-}
+/** Most requests name one of a few ends, each of them twice. */
+const parseAuthority = memo(
+  LIMITS.textsKeptMax,
+  LIMITS.textKeptCharsMax,
+  (authority): { readonly host: Hostname; readonly port: number | undefined } | Refusal => {
+    const split = splitAuthority(authority)
+    if (!split) return { code: 'target_invalid', message: `"${shown(authority)}" is not host:port` }
+    const host = parseHostname(split.host)
+    if (isHostname(host)) return { host, port: split.port }
+    return {
+      code: 'host_invalid',
+      message: `the host "${shown(split.host)}" is refused: ${host.problem}`,
+      ...(host.canonical !== undefined && { hint: `write "${host.canonical}"` }),
+    }
+  },
+)
 
 /** Whether `host[:port]` is the same end. Without a port it is the scheme's own, or any where the scheme is unknown. */
 function namesEnd(text: string, end: { host: Hostname; port: number; scheme?: 'http' | 'https' }): boolean {

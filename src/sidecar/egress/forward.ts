@@ -2,6 +2,7 @@ import { Readable, type Duplex } from 'node:stream'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Agent } from './agent.ts'
+import type { Course } from './course.ts'
 import { forwardedResponseHeaders, forwardedTrailers, valuesOf, type RawHeaders } from './headers.ts'
 import type { Upstream, UpstreamController, UpstreamHandler } from '../upstream/upstream.ts'
 import { relay } from './relay.ts'
@@ -23,7 +24,7 @@ const EARLY_HINTS = 103
 export type ForwardedHead = {
   readonly method: string
   readonly path: string
-  readonly headers: string[]
+  readonly headers: readonly string[]
   readonly sensitive: readonly string[]
 }
 
@@ -36,24 +37,16 @@ export type Outgoing = {
   readonly trailers: (raw: RawHeaders) => string[]
 }
 
-/** Looks on while an exchange runs. */
-export type Watch = {
-  /** Ends it, with its reason. */
-  readonly signal: AbortSignal
-  /** Sees every piece of a body before it goes on. False keeps it back: the signal has ended the exchange by then. */
-  readonly passes: (way: 'up' | 'down', chunk: Buffer) => boolean
-}
-
 /**
  * Sends a request on and its answer back, both streamed: each side is read only as fast as the other takes it, and no body
- * is ever held whole. When it gives an error and `agent.isAnswered` is false, nothing was answered yet. An aborted signal
- * ends it with the signal's reason.
+ * is ever held whole. When it gives an error and `agent.isAnswered` is false, nothing was answered yet. A course that is cut
+ * ends it with its reason.
  */
-export function forward(pool: Upstream, { head, body: held, trailers }: Outgoing, agent: Agent, watch: Watch): Promise<Outcome> {
+export function forward(pool: Upstream, { head, body: held, trailers }: Outgoing, agent: Agent, course: Course): Promise<Outcome> {
   // What it is refused for is known before anything is dialled.
-  if (held && !watch.passes('up', held)) return Promise.resolve({ status: undefined, bytesUp: 0, bytesDown: 0, error: watch.signal.reason })
+  if (held && !course.passes('up', held)) return Promise.resolve({ status: undefined, bytesUp: 0, bytesDown: 0, error: course.reason })
   return new Promise((resolve) => {
-    const streamed = held === undefined && agent.body ? new Upload(agent.body, watch) : null
+    const streamed = held === undefined && agent.body ? new Upload(agent.body, course) : null
     if (streamed) sendContinue(agent)
     const options = {
       ...head,
@@ -61,7 +54,7 @@ export function forward(pool: Upstream, { head, body: held, trailers }: Outgoing
       trailers: (): RawHeaders => trailers(agent.trailers()),
       ...(agent.upgrade && { upgrade: 'websocket' }),
     }
-    pool.dispatch(options, new Relay(agent, watch, resolve))
+    pool.dispatch(options, new Relay(agent, course, resolve))
   })
 }
 
@@ -80,15 +73,15 @@ function expectsContinue(headers: RawHeaders): boolean {
  */
 class Upload extends Readable {
   readonly #body: Readable
-  readonly #watch: Watch
+  readonly #course: Course
   readonly #onData = (chunk: Buffer): void => {
-    if (this.#watch.passes('up', chunk) && !this.push(chunk)) this.#body.pause()
+    if (this.#course.passes('up', chunk) && !this.push(chunk)) this.#body.pause()
   }
 
-  constructor(body: Readable, watch: Watch) {
+  constructor(body: Readable, course: Course) {
     super()
     this.#body = body
-    this.#watch = watch
+    this.#course = course
     body.on('data', this.#onData)
     // An empty one may have told of its end while the request was decided: an HTTP/2 stream waits for nobody to read nothing.
     if (body.readableEnded) this.push(null)
@@ -111,10 +104,10 @@ class Upload extends Readable {
 
 class Relay implements UpstreamHandler {
   readonly #agent: Agent
-  readonly #signal: AbortSignal
-  readonly #passes: Watch['passes']
+  readonly #course: Course
   readonly #done: (outcome: Outcome) => void
   readonly #stopListening: () => void
+  readonly #stopWaiting: () => void
   #controller: UpstreamController | undefined
   #uploadIdle: NodeJS.Timeout | undefined
   #readIdle: NodeJS.Timeout | undefined
@@ -124,19 +117,18 @@ class Relay implements UpstreamHandler {
   #interim = 0
   #isOver = false
 
-  constructor(agent: Agent, { signal, passes }: Watch, done: (outcome: Outcome) => void) {
+  constructor(agent: Agent, course: Course, done: (outcome: Outcome) => void) {
     this.#agent = agent
-    this.#signal = signal
-    this.#passes = passes
+    this.#course = course
     this.#done = done
     this.#stopListening = agent.onGone(() => this.#stop(agentGone()))
-    signal.addEventListener('abort', this.#onCut)
+    this.#stopWaiting = course.onCut(this.#onCut)
   }
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
     if (this.#agent.isGone) controller.abort(agentGone())
-    else if (this.#signal.aborted) controller.abort(this.#signal.reason as Error)
+    else if (this.#course.isCut) controller.abort(this.#course.reason as Error)
     else if (!this.#agent.isUploaded) this.#uploadIdle = this.#watch('the body of the request', LIMITS.bodyIdleMs)
   }
 
@@ -166,15 +158,18 @@ class Relay implements UpstreamHandler {
     this.#agent.start(status, VISIBLE.test(reason) ? reason : '', headers)
     // Server-sent events: the head is due at once, not with the first byte of the body. What came in one read with it goes with
     // it: an answer that ends in its head (gRPC's Trailers-Only) must end there for the agent too.
-    setImmediate(() => {
-      if (this.#bytesDown === 0 && !this.#isOver) this.#agent.flush()
-    })
+    atEndOfTurn(this)
+  }
+
+  /** The head goes out by itself where nothing of the body came in its turn. */
+  flushHead(): void {
+    if (this.#bytesDown === 0 && !this.#isOver) this.#agent.flush()
   }
 
   onResponseData(controller: UpstreamController, chunk: Buffer): void {
     this.#bytesDown += chunk.length
     this.#uploadIdle?.refresh()
-    if (!this.#passes('down', chunk) || this.#agent.write(chunk)) return
+    if (!this.#course.passes('down', chunk) || this.#agent.write(chunk)) return
     controller.pause()
     this.#readIdle = this.#watch('the agent, reading the answer,', LIMITS.bodyIdleMs)
     this.#agent.onceDrained(() => {
@@ -211,12 +206,12 @@ class Relay implements UpstreamHandler {
       agent.destroy()
       socket.destroy()
     }
-    this.#signal.addEventListener('abort', cut)
-    void relay(agent, socket, this.#passes).then(({ bytesUp, bytesDown }) => {
-      this.#signal.removeEventListener('abort', cut)
+    const stopWaiting = this.#course.onCut(cut)
+    void relay(agent, socket, (way, chunk) => this.#course.passes(way, chunk)).then(({ bytesUp, bytesDown }) => {
+      stopWaiting()
       this.#bytesUp = bytesUp
       this.#bytesDown = bytesDown
-      this.#finish(this.#signal.aborted ? this.#signal.reason : undefined)
+      this.#finish(this.#course.isCut ? this.#course.reason : undefined)
     })
     this.#ignore()
   }
@@ -238,7 +233,7 @@ class Relay implements UpstreamHandler {
     this.#uploadIdle = this.#watch('the stream', LIMITS.upstreamBodyIdleMs)
   }
 
-  readonly #onCut = (): void => this.#stop(this.#signal.reason as Error)
+  readonly #onCut = (): void => this.#stop(this.#course.reason as Error)
 
   #stop(error: Error): void {
     if (this.#isOver) return
@@ -257,8 +252,22 @@ class Relay implements UpstreamHandler {
     clearTimeout(this.#uploadIdle)
     clearTimeout(this.#readIdle)
     this.#stopListening()
-    this.#signal.removeEventListener('abort', this.#onCut)
+    this.#stopWaiting()
   }
+}
+
+/** Those whose answers began in this turn of the event loop: one timer for all. */
+let begun: Relay[] = []
+
+function atEndOfTurn(answer: Relay): void {
+  if (begun.length === 0) setImmediate(endTurn)
+  begun.push(answer)
+}
+
+function endTurn(): void {
+  const answers = begun
+  begun = []
+  for (const answer of answers) answer.flushHead()
 }
 
 /** RFC 6455 §4.1: what is not the protocol that was asked for is no success. I24: and not told in words of the answer. @throws upstream_invalid */

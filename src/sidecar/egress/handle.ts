@@ -9,11 +9,12 @@ import type { Addresses } from '../upstream/addresses.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { Agent } from './agent.ts'
 import type { Asking } from './asking.ts'
-import { misplacedIn, planCredentials, usedBy, type CredentialPlan } from './credentials.ts'
+import { Course, type Look } from './course.ts'
+import { idsOf, misplacedIn, planCredentials, withSwapped, type CredentialPlan } from './credentials.ts'
 import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges, Where } from './exchange.ts'
 import { DEFAULT_PORT, readFacts, type RequestHead, type Tunnel } from './facts.ts'
-import { agentGone, forward, upstreamError, type Outcome, type Watch } from './forward.ts'
+import { agentGone, forward, upstreamError, type Outcome } from './forward.ts'
 import { forwardedRequestHeaders } from './headers.ts'
 import type { Held } from './held-body.ts'
 import type { Lease } from './lease.ts'
@@ -70,12 +71,12 @@ export function createHandle(parts: HandleParts): Handle {
         const held = await holdForCredential(parts.held, enforced, decision, agent).catch(refusalOf)
         if (held && 'code' in held) return await refuse(exchange, agent, facts, held)
         using body = held
-        const plan = withBody(decision.plan, body)
+        const plan = body ? withSwapped(decision.plan, body.swapped) : decision.plan
         const meter = openMeter(parts.budgets, plan)
-        if ('code' in meter) return await refuse(exchange, agent, facts, meter)
+        if (meter && 'code' in meter) return await refuse(exchange, agent, facts, meter)
         // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
         await exchange.allow(facts, decision.rule, plan)
-        await pass({ ...parts, enforced, exchange, agent, request, passing: decision, plan, body, meter })
+        await new Passage(parts, { enforced, exchange, agent, request, passing: decision, plan, body, meter }).pass()
       } catch (error) {
         const refusal = refusalOf(error)
         parts.log.error(
@@ -142,29 +143,27 @@ function decide({ policy, placeholders }: Enforced, { facts, rawHeaders, route }
   const target: Target = isUpgraded ? { scheme: 'https', port: facts.port === DEFAULT_PORT.http ? DEFAULT_PORT.https : facts.port } : facts
   const headers = forwardedRequestHeaders(rawHeaders, formatAuthority(facts.host, target.port, DEFAULT_PORT[target.scheme]))
   const only = route && (route.credential ?? null)
-  const plan = planCredentials(policy, placeholders, { facts: { ...facts, ...target }, headers, rule, only })
+  const leaving = isUpgraded ? { ...facts, ...target } : facts
+  const plan = planCredentials(policy, placeholders, { facts: leaving, headers, rule, only })
   if ('code' in plan) return { action: 'deny', refusal: { rule: rule.id, ...plan } }
   const scrub = policy.credentialsOf(facts.host).length > 0 ? rule.scrub : 'off'
   return { action, rule, target, headers, plan, scrub }
 }
 
-/** What goes with a request is known when its body is, where a placeholder may be in it. */
-function withBody(plan: CredentialPlan, body: HeldBody | undefined): CredentialPlan {
-  return body ? { ...plan, swapped: [...new Set([...plan.swapped, ...body.swapped])] } : plan
-}
-
 /** Charges the request to the budgets of its credentials. */
-function openMeter(budgets: Budgets, plan: CredentialPlan): Meter | Refusal {
+function openMeter(budgets: Budgets, { used }: CredentialPlan): Meter | Refusal | undefined {
   const meters: Meter[] = []
-  for (const { id, budget } of usedBy(plan)) {
+  for (const { id, budget } of used) {
+    if (budget === undefined) continue
     const meter = budgets.open(id, budget)
     if ('code' in meter) return meter
     meters.push(meter)
   }
+  if (meters.length <= 1) return meters[0]
   return { up: (bytes) => meters.forEach((meter) => meter.up(bytes)), down: (bytes) => meters.forEach((meter) => meter.down(bytes)) }
 }
 
-type Passage = HandleParts & {
+type Story = {
   readonly enforced: Enforced
   readonly exchange: Exchange
   readonly agent: Agent
@@ -173,103 +172,122 @@ type Passage = HandleParts & {
   /** That of the decision, with what was found in the body. */
   readonly plan: CredentialPlan
   readonly body: HeldBody | undefined
-  readonly meter: Meter
+  readonly meter: Meter | undefined
 }
 
-/** Sends on a request that the policy allows, and records what came of it. */
-async function pass(passage: Passage): Promise<void> {
-  const { enforced, exchange, agent, request, passing, live, lease, log } = passage
-  const { facts } = request
-  let outcome: Outcome = { status: undefined, bytesUp: 0, bytesDown: 0 }
-  let refusal: Refusal | undefined
-  let addresses: readonly string[] | undefined
-  const cut = new AbortController()
-  const entry: LiveEntry = {
-    isAllowed: (changed) =>
-      lease.refusalOf(changed.policy, request.by, agent.head) === undefined && stillPasses(changed, request, passing, addresses),
-    cut: () => cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it')),
+/** A request that the policy allows, on its way. */
+class Passage implements LiveEntry {
+  readonly #parts: HandleParts
+  readonly #story: Story
+  readonly #course: Course
+  #addresses: readonly string[] | undefined
+
+  constructor(parts: HandleParts, story: Story) {
+    this.#parts = parts
+    this.#story = story
+    this.#course = new Course(lookOf(story))
   }
-  const place = live.add(entry, enforced)
-  try {
-    cut.signal.throwIfAborted()
-    if (agent.isGone) throw agentGone()
-    const judged = await passage.addresses.judge(enforced.policy, facts.host, passing.target.port, passing.rule)
-    if ('code' in judged) {
-      refusal = judged
-    } else {
-      ;({ addresses } = judged)
-      place.check()
-      outcome = await send(passage, addresses, cut)
+
+  isAllowed(changed: Enforced): boolean {
+    const { request, agent, passing } = this.#story
+    const unproven = this.#parts.lease.refusalOf(changed.policy, request.by, agent.head)
+    return unproven === undefined && stillPasses(changed, request, passing, this.#addresses)
+  }
+
+  cut(): void {
+    this.#course.cut(new SallyportError('policy_changed', 'the policy no longer allows it'))
+  }
+
+  /** Sends it on, and records what came of it. */
+  async pass(): Promise<void> {
+    const { exchange, agent, enforced, request, passing } = this.#story
+    const { facts } = request
+    let outcome: Outcome = { status: undefined, bytesUp: 0, bytesDown: 0 }
+    let refusal: Refusal | undefined
+    const place = this.#parts.live.add(this, enforced)
+    try {
+      this.#course.throwIfCut()
+      if (agent.isGone) throw agentGone()
+      const judged = await this.#parts.addresses.judge(enforced.policy, facts.host, passing.target.port, passing.rule)
+      if ('code' in judged) {
+        refusal = judged
+      } else {
+        this.#addresses = judged.addresses
+        place.check()
+        outcome = await this.#send(judged.addresses)
+      }
+    } catch (error) {
+      outcome = { ...outcome, error }
+    } finally {
+      place.leave()
     }
-  } catch (error) {
-    outcome = { ...outcome, error }
-  } finally {
-    place.leave()
+    if (outcome.error !== undefined) refusal = this.#refusalOf(outcome.error)
+    if (refusal) give(agent, refusal, exchange, facts)
+    const { status, bytesUp, bytesDown, scrubbed } = outcome
+    await exchange.finish(facts, { status, bytesUp, bytesDown, scrubbed, refusal, address: this.#addresses?.[0] })
   }
-  if (outcome.error !== undefined) {
-    const error = upstreamError(outcome.error, formatAuthority(facts.host, facts.port))
+
+  #refusalOf(cause: unknown): Refusal {
+    const { exchange, request } = this.#story
+    const { host, port } = request.facts
+    const error = upstreamError(cause, formatAuthority(host, port))
     if (error.code !== 'agent_gone')
-      log.warn(
-        {
-          requestId: exchange.requestId,
-          host: facts.host,
-          code: error.code,
-          cause: error.cause === undefined ? undefined : codeOf(error.cause),
-        },
+      this.#parts.log.warn(
+        { requestId: exchange.requestId, host, code: error.code, cause: error.cause === undefined ? undefined : codeOf(error.cause) },
         error.message,
       )
-    refusal = refusalOf(error)
+    return refusalOf(error)
   }
-  if (refusal) give(agent, refusal, exchange, facts)
-  await exchange.finish(facts, { ...outcome, refusal, address: addresses?.[0] })
-}
 
-/** Writes the credentials in, and hands the answer to the agent without them. An exchange that must end is ended by `cut`. */
-async function send(passage: Passage, addresses: readonly string[] | undefined, cut: AbortController): Promise<Outcome> {
-  const { enforced, agent, request, passing, plan, scrubbing, upstreams } = passage
-  const { method, path, host } = request.facts
-  const { target, rule } = passing
-  const headers = passing.scrub === 'off' ? passing.headers : scrubbableRequest(passing.headers)
-  const head = { method, path, headers, hadBody: agent.body !== undefined }
-  const outgoing = await composeOutgoing(passage.tokens, enforced, head, plan, passage.body)
-  cut.signal.throwIfAborted()
-  const credential = usedBy(plan)
-    .map(({ id }) => id)
-    .join(',')
-  const pool = upstreams.pool({ scheme: target.scheme, host, port: target.port, addresses, credential, generation: enforced.generation })
-  const watch: Watch = { signal: cut.signal, passes: createPasses(passage, cut) }
-  const scrub = scrubbing.planFor(enforced, host, rule)
-  if (!scrub) return forward(pool, outgoing, agent, watch)
-  let found = 0
-  const counted = {
-    ...scrub,
-    onHits(count: number) {
-      found += count
-      return scrub.onHits(count)
-    },
+  /** Writes the credentials in, and hands the answer to the agent without them. */
+  async #send(addresses: readonly string[] | undefined): Promise<Outcome> {
+    const { enforced, agent, request, passing, plan, body } = this.#story
+    const { tokens, upstreams, scrubbing } = this.#parts
+    const { method, path, host } = request.facts
+    const { target, rule } = passing
+    const headers = passing.scrub === 'off' ? passing.headers : scrubbableRequest(passing.headers)
+    const composed = composeOutgoing(tokens, enforced, { method, path, headers, hadBody: agent.body !== undefined }, plan, body)
+    const outgoing = composed instanceof Promise ? await composed : composed
+    const course = this.#course
+    course.throwIfCut()
+    const pool = upstreams.pool({
+      scheme: target.scheme,
+      host,
+      port: target.port,
+      addresses,
+      credential: idsOf(plan.used) ?? '',
+      generation: enforced.generation,
+    })
+    const scrub = scrubbing.planFor(enforced, host, rule)
+    if (!scrub) return forward(pool, outgoing, agent, course)
+    let found = 0
+    const counted = {
+      ...scrub,
+      onHits(count: number) {
+        found += count
+        return scrub.onHits(count)
+      },
+    }
+    const scrubbed = createScrubbedAgent(agent, counted, method, (error) => course.cut(error))
+    const outcome = await forward(pool, outgoing, scrubbed.agent, course)
+    await scrubbed.settled(course.signal)
+    const error: unknown = outcome.error ?? (course.isCut ? course.reason : undefined)
+    return { ...outcome, ...(found > 0 && { scrubbed: found }), ...(error !== undefined && { error }) }
   }
-  const scrubbed = createScrubbedAgent(agent, counted, method, (error) => cut.abort(error))
-  const outcome = await forward(pool, outgoing, scrubbed.agent, watch)
-  await scrubbed.settled(cut.signal)
-  const error: unknown = outcome.error ?? (cut.signal.aborted ? cut.signal.reason : undefined)
-  return { ...outcome, ...(found > 0 && { scrubbed: found }), ...(error !== undefined && { error }) }
 }
 
 /** Counts bodies against the budget, and finds placeholders in them: in a body they are worthless, but somebody wants them there. I23, I25 */
-function createPasses({ enforced, passing, agent, meter }: Passage, cut: AbortController): Watch['passes'] {
+function lookOf({ enforced, passing, agent, meter }: Story): Look | undefined {
   const { plane, ownCredentials } = passing.rule
   // What a model is told may well have one in it. And frames of a WebSocket are masked on their way up.
-  const isLooked = plane === 'agent' && ownCredentials !== 'pass' && !agent.upgrade
+  const isLooked = plane === 'agent' && ownCredentials !== 'pass' && agent.body !== undefined && !agent.upgrade
   const guard = isLooked ? enforced.guard?.open() : undefined
+  if (!meter && !guard) return undefined
   return (way, chunk) => {
-    try {
-      meter[way](chunk.length)
-      if (way === 'up') guard?.push(chunk)
-      if (guard && guard.hits > 0) throw misplacedIn('the body')
-    } catch (error) {
-      cut.abort(error)
-    }
-    return !cut.signal.aborted
+    meter?.[way](chunk.length)
+    if (way !== 'up' || !guard) return
+    guard.push(chunk)
+    if (guard.hits > 0) throw misplacedIn('the body')
   }
 }
 
@@ -302,9 +320,7 @@ function isSamePlan(was: CredentialPlan, is: CredentialPlan): boolean {
 }
 
 function secretsAndPlaces(plan: CredentialPlan): string {
-  return JSON.stringify(
-    [...usedBy(plan), ...plan.inBody].map(({ id, secret, place, also, exchange }) => [id, secret, place, also, exchange]),
-  )
+  return JSON.stringify([...plan.used, ...plan.inBody].map(({ id, secret, place, also, exchange }) => [id, secret, place, also, exchange]))
 }
 
 async function refuse(exchange: Exchange, agent: Agent, where: Where, refusal: Refusal): Promise<void> {

@@ -1,5 +1,5 @@
 import { SallyportError } from '../../kernel/errors.ts'
-import { foldName, isCredentialField } from '../../wire/credential-fields.ts'
+import { fieldName, foldName, isCredentialField } from '../../wire/credential-fields.ts'
 
 export { valuesOf } from '../../wire/credential-fields.ts'
 
@@ -37,10 +37,10 @@ export function forwardedRequestHeaders(headers: RawHeaders, host: string): stri
   const named = namedByConnection(headers)
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? ''
-    const lower = name.toLowerCase()
+    const { lower, folded } = fieldName(name)
     // gRPC's servers insist on it, and it is the one value that HTTP/2 has (RFC 9113 §8.2.2).
     if (lower === 'te' && headers[i + 1]?.trim().toLowerCase() === 'trailers') forwarded.push('te', 'trailers')
-    if (lower === 'host' || HOP_BY_HOP.has(lower) || OVERRIDES.has(foldName(name))) continue
+    if (lower === 'host' || HOP_BY_HOP.has(lower) || OVERRIDES.has(folded)) continue
     // A client must not be able to strip framing by naming it in Connection.
     if (named?.has(lower) === true && lower !== 'content-length') continue
     forwarded.push(name, headers[i + 1] ?? '')
@@ -59,7 +59,7 @@ export function forwardedResponseHeaders(headers: RawHeaders, status: number): s
   const named = namedByConnection(raw)
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i] ?? ''
-    const lower = name.toLowerCase()
+    const { lower } = fieldName(name)
     if (lower === 'transfer-encoding' && (raw[i + 1] ?? '').trim().toLowerCase() !== 'chunked') {
       // I24: without words of the answer, which may have a secret in them.
       throw new SallyportError('upstream_invalid', 'the answer has a Transfer-Encoding that is not "chunked"')

@@ -32,7 +32,7 @@ export function findOwn(head: Head, bound: CredentialBinding | undefined, ours: 
   let isAuthorizing = false
   for (let i = 0; i < head.headers.length; i += 2) {
     const name = head.headers[i] ?? ''
-    if (!isOwn(name, fields) || ours.has(fieldPart(name, head.headers[i + 1] ?? ''))) continue
+    if (!isOwn(name, fields) || (ours.size > 0 && ours.has(fieldPart(name, head.headers[i + 1] ?? '')))) continue
     names.push(name.toLowerCase())
     isAuthorizing ||= !isCookie(name)
   }
@@ -89,10 +89,12 @@ function isOwnPair(pair: string, bound: CredentialBinding | undefined, ours: Our
   return isQueryField(nameOf(pair), bound) && !ours.has(pairPart(pair))
 }
 
+const NO_PAIRS: readonly string[] = []
+
 /** The pairs of a path's query. */
-export function pairsOf(path: string): string[] {
+export function pairsOf(path: string): readonly string[] {
   const at = path.indexOf('?')
-  return at === -1 ? [] : path.slice(at + 1).split('&')
+  return at === -1 ? NO_PAIRS : path.slice(at + 1).split('&')
 }
 
 /** The name of a pair of a query as servers read it; as it stands where it cannot be decoded. */

@@ -50,14 +50,48 @@ export async function holdForCredential(
  * it. `head` is as it goes on but for credentials.
  * @throws secret_unavailable, token_exchange_failed, body_unfit, placeholder_misplaced, aws_signature_refused
  */
-export async function composeOutgoing(
+export function composeOutgoing(
   tokens: TokenExchanges,
   enforced: Enforced,
-  { method, hadBody, ...head }: Head & { readonly method: string; readonly hadBody: boolean },
+  request: OutgoingHead,
+  plan: CredentialPlan,
+  held: HeldBody | undefined,
+): Outgoing | Promise<Outgoing> {
+  const { written, swapped } = plan
+  if (held || swapped.length > 0) return composeWithin(tokens, enforced, request, plan, held)
+  if (!written) return outgoing(enforced, request.method, withoutOwnOf(request, plan), undefined)
+  const secretOf = secretsAtHand(enforced, written)
+  if (!secretOf) return composeWithin(tokens, enforced, request, plan, held)
+  const sent = withoutOwnOf(request, plan)
+  return outgoing(enforced, request.method, write(request.method, sent, written, secretOf, undefined), undefined)
+}
+
+/** Most credentials are one value that is there: nothing is waited for. */
+function secretsAtHand({ secrets }: Enforced, binding: CredentialBinding): SecretOf | undefined {
+  if (binding.exchange || writtenNames(binding).some((name) => secrets.atHand(name) === undefined)) return undefined
+  return (name) => mustHave(secrets.atHand(name), name)
+}
+
+type OutgoingHead = Head & { readonly method: string; readonly hadBody: boolean }
+
+function withoutOwnOf({ path, headers }: Head, { own, bound, ours }: CredentialPlan): Sent {
+  const head = { path, headers }
+  return { ...(own === 'dropped' ? withoutOwn(head, bound, ours) : head), sensitive: [] }
+}
+
+function outgoing(enforced: Enforced, method: string, { path, headers, sensitive }: Sent, body: Buffer | undefined): Outgoing {
+  return { head: { method, path, headers, sensitive }, body, trailers: (raw) => sentTrailers(enforced, raw, sensitive) }
+}
+
+async function composeWithin(
+  tokens: TokenExchanges,
+  enforced: Enforced,
+  request: OutgoingHead,
   plan: CredentialPlan,
   held: HeldBody | undefined,
 ): Promise<Outgoing> {
-  const { written, swapped, own, bound } = plan
+  const { method, hadBody } = request
+  const { written, swapped } = plan
   const obtained = new Map<CredentialBinding, Promise<SecretOf>>()
   // Once for all places of a request: at the end of a token's life two questions could get two answers.
   const obtain: Obtain = (binding) => {
@@ -65,7 +99,7 @@ export async function composeOutgoing(
     obtained.set(binding, secretOf)
     return secretOf
   }
-  let sent: Sent = { ...(own === 'dropped' ? withoutOwn(head, bound, plan.ours) : head), sensitive: [] }
+  let sent = withoutOwnOf(request, plan)
   let body: Buffer | undefined
   if (held) {
     body = await editBody(held, valuesOf(sent.headers, 'content-type')[0], written, enforced, obtain)
@@ -82,7 +116,7 @@ export async function composeOutgoing(
     sent = merged(sent, swapInHead(sent, swaps))
   }
   if (written) sent = merged(sent, write(method, sent, written, await obtain(written), body))
-  return { head: { method, ...sent, headers: [...sent.headers] }, body, trailers: (raw) => sentTrailers(enforced, raw, sent.sensitive) }
+  return outgoing(enforced, method, sent, body)
 }
 
 /** A head on its way out; `sensitive` names the fields that have a secret of ours in them. */
@@ -111,15 +145,16 @@ async function obtainSecrets(tokens: TokenExchanges, { secrets }: Enforced, bind
   const { id, secret, exchange } = binding
   const names = exchange?.clientSecret === undefined ? writtenNames(binding) : [...writtenNames(binding), exchange.clientSecret]
   const values = new Map(await Promise.all(names.map(async (name) => [name, await secrets.get(name)] as const)))
-  const secretOf: SecretOf = (name) => {
-    const value = values.get(name)
-    if (!value) throw new Error(`the secret ${name} was not asked for`)
-    return value
-  }
+  const secretOf: SecretOf = (name) => mustHave(values.get(name), name)
   if (!exchange) return secretOf
   const client = exchange.clientSecret === undefined ? {} : { clientSecret: secretOf(exchange.clientSecret) }
   const minted = await tokens.get(id, exchange, { secret: secretOf(secret), ...client })
   return (name) => (name === secret ? minted : secretOf(name))
+}
+
+function mustHave(value: Secret | undefined, name: string): Secret {
+  if (!value) throw new Error(`the secret ${name} was not asked for`)
+  return value
 }
 
 function placeholderOf({ placeholders }: Enforced, { place }: CredentialBinding): string {

@@ -23,6 +23,8 @@ export type Addresses = {
  * request to them would go in circles, or reach the gateway as if it came from us.
  */
 export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlySet<number>, system: Pick<System, 'elapsed'>): Addresses {
+  /** Policies judge by the rule, the addresses and our own alone: all that came before is judged but once. */
+  const judged = new WeakMap<readonly string[], WeakMap<AllowedRule, Judged>>()
   let interfaces = readInterfaces()
   let readAt = system.elapsed()
   function ownAddresses(): OwnAddresses {
@@ -32,15 +34,31 @@ export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlyS
     }
     return interfaces
   }
+  function judgeOnce(
+    policy: Policy,
+    host: Hostname,
+    rule: AllowedRule,
+    addresses: readonly string[],
+    known: OwnAddresses,
+  ): Refusal | undefined {
+    let byRule = judged.get(addresses)
+    if (!byRule) judged.set(addresses, (byRule = new WeakMap()))
+    const before = byRule.get(rule)
+    if (before && before.host === host && before.known === known) return before.refusal
+    const refusal = policy.judgeAddresses(host, rule, addresses, known.own)
+    byRule.set(rule, { host, known, refusal })
+    return refusal
+  }
   return {
     async judge(policy, host, port, rule) {
       const byName = policy.judgeName(host, rule)
       if (byName) return byName
       const addresses = await resolve(host)
       if (addresses === undefined) return { addresses }
-      const { all, own } = ownAddresses()
-      const refusal = policy.judgeAddresses(host, rule, addresses, own)
+      const known = ownAddresses()
+      const refusal = judgeOnce(policy, host, rule, addresses, known)
       if (refusal) return refusal
+      const { all } = known
       const circular = listenerPorts().has(port) ? addresses.find((address) => all.has(address) || address.startsWith('127.')) : undefined
       if (circular === undefined) return { addresses }
       return {
@@ -52,6 +70,7 @@ export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlyS
   }
 }
 
+type Judged = { readonly host: Hostname; readonly known: OwnAddresses; readonly refusal: Refusal | undefined }
 type OwnAddresses = { readonly all: ReadonlySet<string>; readonly own: readonly string[] }
 
 /** Addresses of a container change when it joins a network; asking the kernel for each request costs more than a decision. */

@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import type { Hostname } from '../../kernel/hostname.ts'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { memo } from '../../kernel/memo.ts'
 import type { System } from '../../kernel/system.ts'
 
 /** All addresses of an upstream's name, IPv4 first, never empty; undefined where the upstream proxy resolves it. @throws upstream_name_failed */
@@ -23,10 +24,12 @@ export function createResolve(
 ): Resolve {
   const known = new Map([...readHosts(options.hostsFile ?? '/etc/hosts'), ...options.fixed])
   const ask = options.ask ?? askSystemDns()
+  // The same answer each time: what is judged and connected to is known by it.
+  const literal = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (host): Promise<readonly string[]> => Promise.resolve([host]))
   const cache = new Map<string, { answer: Promise<readonly string[]>; until: number }>()
 
   return (host) => {
-    if (isIP(host) !== 0) return Promise.resolve([host])
+    if (isIP(host) !== 0) return literal(host)
     const local = known.get(host)
     if (local) return Promise.resolve(local)
     if (options.isLeftToProxy === true) return Promise.resolve(undefined)

@@ -1,0 +1,16 @@
+/**
+ * The same function, which remembers what it gave: for texts that come again and again. When `max` are remembered it begins anew, and a
+ * text that is longer than `charsMax` is never remembered, so that nobody fills the memory with texts of his choosing.
+ */
+export function memo<V, T extends string = string>(max: number, charsMax: number, make: (text: T) => V): (text: T) => V {
+  const known = new Map<T, V>()
+  return (text) => {
+    const found = known.get(text)
+    if (found !== undefined) return found
+    const made = make(text)
+    if (text.length > charsMax) return made
+    if (known.size >= max) known.clear()
+    known.set(text, made)
+    return made
+  }
+}
