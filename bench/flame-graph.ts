@@ -7,6 +7,8 @@ export type CpuProfile = {
     readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number }
     readonly children?: readonly number[]
   }[]
+  /** Of the monotonic clock, as `process.hrtime` has it. */
+  readonly startTime: number
   readonly samples: readonly number[]
   readonly timeDeltas: readonly number[]
 }
@@ -26,14 +28,23 @@ export type Hot = { readonly name: string; readonly place: string; readonly self
 /** Time in which the process had nothing to do. */
 const IDLE = '(idle)'
 
-/** Samples as a tree of callers, same callers put together, without the time in which there was nothing to do. */
-export function frameTree(profile: CpuProfile, root: string): Frame {
+/** From when to when, in microseconds of the monotonic clock. */
+export type Span = { readonly fromUs: number; readonly toUs: number }
+
+/**
+ * Samples of a span as a tree of callers, same callers put together, without the time in which there was nothing to do. Files
+ * below `root` are named from there.
+ */
+export function frameTree(profile: CpuProfile, root: string, { fromUs, toUs }: Span = { fromUs: 0, toUs: Infinity }): Frame {
   const nodes = new Map(profile.nodes.map((node) => [node.id, node]))
   const parents = new Map(profile.nodes.flatMap((node) => (node.children ?? []).map((child) => [child, node.id] as const)))
   const top = frame('all', '')
+  let nowUs = profile.startTime
   profile.samples.forEach((sample, i) => {
     // V8 gives the time since the sample before: it belongs to what ran then, which differs from this one by half a sample.
     const us = Math.max(0, profile.timeDeltas[i] ?? 0)
+    nowUs += us
+    if (nowUs < fromUs || nowUs > toUs) return
     const chain: NonNullable<ReturnType<typeof nodes.get>>['callFrame'][] = []
     for (let id: number | undefined = sample; id !== undefined; id = parents.get(id)) {
       const node = nodes.get(id)

@@ -7,6 +7,10 @@ import { allowedCpus } from './proc.ts'
 /** What is asked for: the comparison, or one of the stories beside it. */
 export type Story = 'compare' | 'profile' | 'scale' | 'soak' | 'list' | 'help'
 
+/** What grows in the story of scale. */
+export const GROWING = ['connections', 'rules', 'load', 'gates'] as const
+export type Growing = (typeof GROWING)[number]
+
 export type Options = {
   readonly story: Story
   readonly measures: readonly Measure[]
@@ -15,6 +19,7 @@ export type Options = {
   readonly seconds: number
   readonly warm: number
   readonly soakSeconds: number
+  readonly growing: readonly Growing[]
   readonly proxyCpu: string
   readonly clientCpu: string
   readonly gate?: string
@@ -39,7 +44,8 @@ into docs/PERFORMANCE.md. Brings the peers that it can get (apt, npm); what cann
   --seconds S           counted seconds of a run (default 1.5), after --warm S of the same load (default 0.7)
   --full                also the start of a container, where docker is there
   --profile             a flame graph of the gate under one measure (default mitm64)
-  --scale               what becomes of it with many connections, rules, gates, and at more load than it can carry
+  --scale [A,B]         what becomes of it with many connections, rules, gates, and at more load than it can carry; with names only
+                        these of connections, rules, load, gates, and writes no document
   --soak [S]            memory under steady load for so many seconds (default 3600)
   --against FOLDER      another clone's dist/ as one more peer, in the same runs
   --gate FOLDER         another clone's dist/ as the gate; this one is not built
@@ -61,7 +67,12 @@ export function parseOptions(argv: readonly string[], cpus: readonly number[] = 
   const names = (text: string | undefined): string[] | undefined => text?.split(',').filter((name) => name !== '' && name !== 'none')
   const measures = names(values.measures)
   const peers = names(values.peers)
-  const unknown = [...(measures ?? []).filter((name) => !MEASURES.has(name)), ...(peers ?? []).filter((name) => PEERS[name] === undefined)]
+  const growing = names(values.scale) ?? []
+  const unknown = [
+    ...(measures ?? []).filter((name) => !MEASURES.has(name)),
+    ...(peers ?? []).filter((name) => PEERS[name] === undefined),
+    ...growing.filter((name) => !GROWING.some((one) => one === name)),
+  ]
   if (unknown.length > 0) throw new SetupError(`unknown: ${unknown.join(', ')}`, ['--list names every measure and peer'])
   const usual = values.quick
     ? { measures: QUICK, peers: QUICK_PEERS, runs: 2, seconds: 1 }
@@ -78,6 +89,7 @@ export function parseOptions(argv: readonly string[], cpus: readonly number[] = 
     seconds: positive('--seconds', values.seconds, usual.seconds),
     warm: positive('--warm', values.warm, 0.7),
     soakSeconds: positive('--soak', values.soak === '' ? undefined : values.soak, 3600),
+    growing: growing.length === 0 ? GROWING : GROWING.filter((name) => growing.includes(name)),
     proxyCpu: values['proxy-cpu'] ?? (isOne ? 'none' : String(first)),
     clientCpu: values['client-cpu'] ?? (isOne ? 'none' : String(second)),
     ...(values.gate !== undefined && { gate: values.gate }),
@@ -85,21 +97,22 @@ export function parseOptions(argv: readonly string[], cpus: readonly number[] = 
     from: names(values.from) ?? [],
     isFull: values.full,
     isBuilding: values.gate === undefined,
-    isWriting: !values['no-write'] && (story === 'compare' ? !values.quick && measures === undefined && peers === undefined : true),
+    isWriting:
+      !values['no-write'] && (story === 'compare' ? !values.quick && measures === undefined && peers === undefined : growing.length === 0),
   }
 }
 
-function storyOf(values: { help: boolean; list: boolean; profile: boolean; scale: boolean; soak?: string | undefined }): Story {
+function storyOf(values: { help: boolean; list: boolean; profile: boolean; scale?: string | undefined; soak?: string | undefined }): Story {
   if (values.help) return 'help'
   if (values.list) return 'list'
   if (values.profile) return 'profile'
-  if (values.scale) return 'scale'
+  if (values.scale !== undefined) return 'scale'
   return values.soak === undefined ? 'compare' : 'soak'
 }
 
 function readFlags(argv: readonly string[]) {
-  // `--soak` may stand alone, which parseArgs has no word for.
-  const args = argv.map((word, i) => (word === '--soak' && (argv[i + 1] ?? '--').startsWith('--') ? '--soak=' : word))
+  // These may stand alone, which parseArgs has no word for.
+  const args = argv.map((word, i) => (['--soak', '--scale'].includes(word) && (argv[i + 1] ?? '--').startsWith('--') ? `${word}=` : word))
   try {
     return parseArgs({
       args,
@@ -112,7 +125,7 @@ function readFlags(argv: readonly string[]) {
         warm: { type: 'string' },
         full: { type: 'boolean', default: false },
         profile: { type: 'boolean', default: false },
-        scale: { type: 'boolean', default: false },
+        scale: { type: 'string' },
         soak: { type: 'string' },
         against: { type: 'string' },
         gate: { type: 'string' },

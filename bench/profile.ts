@@ -2,7 +2,7 @@ import { readFileSync, readdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { ROOT, SetupError } from '../scripts/steps.ts'
 import { pictureLink, writeSection } from './document.ts'
-import { flameGraph, frameTree, hottest, type CpuProfile } from './flame-graph.ts'
+import { flameGraph, frameTree, hottest, type CpuProfile, type Span } from './flame-graph.ts'
 import { gatePlan } from './gate.ts'
 import { loadArguments, runH2load, runPload } from './load.ts'
 import type { Measure } from './measures.ts'
@@ -33,11 +33,11 @@ async function profileOne(measure: Measure, options: Options, results: Results):
   rmSync(folder, { recursive: true, force: true })
   const flags = ['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=500']
   const plan = gatePlan({ label: 'profiled', isFromSource: true, flags, ...(options.gate !== undefined && { clone: options.gate }) })
-  const figures = await underLoad(await startProxy(plan, options.proxyCpu), measure, options)
+  const { figures, span } = await underLoad(await startProxy(plan, options.proxyCpu), measure, options)
   const name = readdirSync(folder)[0]
   if (name === undefined) throw new SetupError('the gate left no profile: it did not end by itself')
   const file = path.join(folder, name)
-  const top = frameTree(JSON.parse(readFileSync(file, 'utf8')) as CpuProfile, options.gate ?? ROOT)
+  const top = frameTree(JSON.parse(readFileSync(file, 'utf8')) as CpuProfile, options.gate ?? ROOT, span)
   const hot = hottest(top, HOT)
   const share = (value: number): string => `${(value * 100).toFixed(1)} %`
   const machine = results.rows.find((row) => row.type === 'machine')
@@ -54,12 +54,22 @@ async function profileOne(measure: Measure, options: Options, results: Results):
   return { body, picture: flameGraph(`The gate under ${measure.name}: callers above, width is time`, top), file }
 }
 
-/** Loads a gate and ends it, by which it writes its profile. */
-async function underLoad(proxy: RunningProxy, measure: Measure, { warm, seconds, clientCpu }: Options): Promise<Figures> {
+/** Loads a gate and ends it, by which it writes its profile. `span` is when it was warm and under load. */
+async function underLoad(
+  proxy: RunningProxy,
+  measure: Measure,
+  { warm, seconds, clientCpu }: Options,
+): Promise<{ figures: Figures; span: Span }> {
   await using parts = new AsyncDisposableStack()
   parts.use(proxy)
-  const time = { warm, seconds: Math.max(seconds, SECONDS) }
-  if (measure.kind === 'h2') return await runH2load(measure, proxy, time, clientCpu)
+  const time = measure.kind === 'bulk' ? { seconds: 60, warm: 0 } : { warm: Math.max(1, warm), seconds: Math.max(seconds, SECONDS) }
+  const fromUs = nowUs() + time.warm * 1e6
   const load = loadArguments(measure.load, measure.needs && proxy.abilities[measure.needs])
-  return await runPload(load, measure.kind === 'bulk' ? { seconds: 60, warm: 0 } : time, clientCpu, proxy.pid)
+  const figures =
+    measure.kind === 'h2' ? await runH2load(measure, proxy, time, clientCpu) : await runPload(load, time, clientCpu, proxy.pid)
+  return { figures, span: { fromUs, toUs: nowUs() } }
+}
+
+function nowUs(): number {
+  return Number(process.hrtime.bigint() / 1000n)
 }

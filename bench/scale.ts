@@ -5,7 +5,7 @@ import { gatePlan, type GateOptions } from './gate.ts'
 import { USUAL_SIZE } from './gate-policy.ts'
 import { loadArguments, runPload, type Loaded } from './load.ts'
 import { measureOf, type Ability } from './measures.ts'
-import type { Options } from './options.ts'
+import type { Growing, Options } from './options.ts'
 import { availableMb, pssMbOf, rssMbOf } from './proc.ts'
 import { startProxy, type RunningProxy } from './proxy.ts'
 import type { Growth, Results } from './results.ts'
@@ -24,13 +24,20 @@ const IDLE_MS = 3_000
 /** What one more gate takes at most, so that a small machine is not filled. */
 const GATE_MB = 120
 
+const PARTS: Readonly<Record<Growing, (options: Options) => Promise<Part>>> = {
+  connections: withConnections,
+  rules: withRules,
+  load: withLoad,
+  gates: withGates,
+}
+
 type Part = { readonly title: string; readonly rows: readonly Growth[]; readonly note?: string }
 
 /** What becomes of the gate as work grows: connections, rules, gates on one machine, and more load than it can carry. */
 export async function scale(options: Options, results: Results): Promise<number> {
   const parts: Part[] = []
-  for (const measure of [withConnections, withRules, withLoad, withGates]) {
-    const part = await measure(options)
+  for (const growing of options.growing) {
+    const part = await PARTS[growing](options)
     for (const row of part.rows) results.add(row)
     process.stderr.write(`${part.title}\n${tableOf(part)}\n`)
     parts.push(part)
@@ -39,7 +46,7 @@ export async function scale(options: Options, results: Results): Promise<number>
   const body = [
     ...(machine === undefined ? [] : [machineText(machine)]),
     ...parts.flatMap((part) => [`**${part.title}**`, tableOf(part), ...(part.note === undefined ? [] : [part.note])]),
-    pictureLink('overload', 'answers a second under overload'),
+    ...(options.growing.includes('load') ? [pictureLink('overload', 'requests a second under overload: offered, answered, refused')] : []),
   ].join('\n\n')
   process.stdout.write(`${body}\n`)
   if (options.isWriting) writeSection('scale', body, { overload: overloadPicture(parts) })
