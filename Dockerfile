@@ -9,9 +9,9 @@ RUN --mount=type=secret,id=extra_ca \
     if [ -s /run/secrets/extra_ca ]; then export NODE_EXTRA_CA_CERTS=/run/secrets/extra_ca; fi; \
     npm ci --include=dev --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 COPY tsconfig.json ./
-COPY scripts/build.ts scripts/
+COPY scripts/build.ts scripts/record-code.ts scripts/sample-gate.ts scripts/
 COPY src src
-RUN node scripts/build.ts && chmod 0755 dist/sallyport.js
+RUN node scripts/build.ts
 
 FROM ${NODE_IMAGE} AS sidecar
 COPY policies /opt/sallyport/policies

@@ -7,9 +7,10 @@ import { ensureEngine } from './engine.ts'
 import { ROOT, capture, main, run, step } from './steps.ts'
 
 const INPUTS_LABEL = 'org.sallyport.inputs'
+const BUILDERS = ['scripts/build.ts', 'scripts/record-code.ts', 'scripts/sample-gate.ts']
 /** Target in the Dockerfile → what its image is made from, besides the base image and the Dockerfile. */
 const INPUTS = {
-  sidecar: ['.dockerignore', 'package.json', 'package-lock.json', 'tsconfig.json', 'scripts/build.ts', 'src', 'policies'],
+  sidecar: ['.dockerignore', 'package.json', 'package-lock.json', 'tsconfig.json', ...BUILDERS, 'src', 'policies'],
   agent: [],
   'demo-upstream': ['docker/demo-upstream.mjs'],
 } as const satisfies Record<string, readonly string[]>

@@ -60,8 +60,10 @@ function say(io: Io, text: string): number {
   return 0
 }
 
-process.exitCode = await main(process.argv.slice(2), {
+// Until the command is done: one that never ends its work has failed.
+process.exitCode = 1
+void main(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   env: { HOME: homedir(), ...process.env },
-})
+}).then((code) => (process.exitCode = code))
