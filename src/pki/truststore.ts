@@ -10,8 +10,8 @@ const FRIENDLY_NAME = oid('1.2.840.113549.1.9.20')
 const JAVA_TRUSTED_KEY_USAGE = sequence(oid('2.16.840.1.113894.746875.1.1'), setOf(oid('2.5.29.37.0')))
 const SHA256 = sequence(oid('2.16.840.1.101.3.4.2.1'), nothing())
 
-/** What keytool of current JDKs writes. */
-const MAC_ITERATIONS = 10_000
+/** They would make it harder to guess a password that everybody knows, and each start would wait for them. */
+const MAC_ITERATIONS = 100
 const MAC_SALT_BYTES = 20
 /** Purpose of derived bytes (RFC 7292 §B.3): integrity. */
 const PURPOSE_MAC = 3

@@ -16,9 +16,10 @@ export type AddressRange = {
 type Address = { readonly family: 4 | 6; readonly value: bigint }
 type Row = AddressRange & { readonly name: AddressClass; readonly note: string }
 
-const ROWS = rowsOf(TABLE.map(([name, cidr, note]) => ({ name, cidr, note })))
-const METADATA_ROWS = rowsOf(METADATA.map(([cidr, note]) => ({ name: 'metadata' as const, cidr, note })))
-const GLOBAL = mustParse(GLOBAL_UNICAST)
+type Ranges = { readonly metadata: readonly Row[]; readonly special: readonly Row[]; readonly global: AddressRange }
+
+/** The tables, read when the first address is judged: every start would wait 5 ms for them. */
+let ranges: Ranges | undefined
 
 /** What is known of an address: its class, or `undefined` for one that is public. */
 type Classification = { readonly name: AddressClass; readonly note: string }
@@ -119,7 +120,8 @@ function judge(address: Address, opened: readonly AddressRange[], own: readonly 
 }
 
 function classify(address: Address): Classification | undefined {
-  const row = METADATA_ROWS.find((entry) => contains(entry, address)) ?? ROWS.find((entry) => contains(entry, address))
+  const { metadata, special, global } = (ranges ??= readRanges())
+  const row = metadata.find((entry) => contains(entry, address)) ?? special.find((entry) => contains(entry, address))
   if (row !== undefined) {
     const inner = embedded(address, row.name)
     const innerRow = inner === undefined ? undefined : classify(inner)
@@ -127,7 +129,7 @@ function classify(address: Address): Classification | undefined {
     return { name: row.name, note: `holds ${formatValue(4, inner.value)}${innerRow === undefined ? '' : `, ${innerRow.name}`}` }
   }
   if (address.family === 4) return undefined
-  if (!contains(GLOBAL, address)) return { name: 'unassigned', note: `outside ${GLOBAL_UNICAST}` }
+  if (!contains(global, address)) return { name: 'unassigned', note: `outside ${GLOBAL_UNICAST}` }
   // RFC 5214 §6.1: the interface id tells, under any prefix. The "u" bit says whether the IPv4 address is a public one.
   const interfaceId = (address.value >> 32n) & 0xffff_ffffn
   if (interfaceId === 0x5efen || interfaceId === 0x0200_5efen)
@@ -184,6 +186,14 @@ function formatValue(family: 4 | 6, value: bigint): string {
   const bytes = [...Buffer.from(value.toString(16).padStart(family === 4 ? 8 : 32, '0'), 'hex')]
   const address = ipaddr.fromByteArray(bytes)
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString()
+}
+
+function readRanges(): Ranges {
+  return {
+    metadata: rowsOf(METADATA.map(([cidr, note]) => ({ name: 'metadata', cidr, note }))),
+    special: rowsOf(TABLE.map(([name, cidr, note]) => ({ name, cidr, note }))),
+    global: mustParse(GLOBAL_UNICAST),
+  }
 }
 
 function rowsOf(entries: readonly { name: AddressClass; cidr: string; note: string }[]): readonly Row[] {

@@ -7,7 +7,8 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
  * @throws ca_file_invalid
  */
 export async function loadTrust(files: readonly string[]): Promise<{ trust: SecureContext; publicRoots: string[] }> {
-  const system = getCACertificates('system')
+  // Where a folder has links to its files, as Debian's does, each certificate comes four times: 35 ms and 10 MB.
+  const system = [...new Set(getCACertificates('system'))]
   const publicRoots = system.length > 0 ? system : getCACertificates('bundled')
   const extra: string[] = []
   for (const file of files) {
