@@ -158,6 +158,8 @@ export const LIMITS = {
   heldBodiesBytesMax: 64 * 1024 * 1024,
   /** Secrets found in answers to one set of credentials in one session: further answers that have one are refused, 502 `secret_echoed`. */
   scrubHitsMax: 10_000,
+  /** Hosts for which it is kept prepared how their answers are looked into. */
+  scrubbedHostsMax: 1_000,
   /** Values that secrets of a host had before: answers are scrubbed of so many. */
   formerSecretsMax: 8,
   /** Nesting of a JSON body that a credential is written into: 422 `body_unfit`. Real ones have a dozen levels. */

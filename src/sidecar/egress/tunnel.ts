@@ -10,6 +10,7 @@ import type { Addresses } from '../upstream/addresses.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { Asking } from './asking.ts'
 import { misplaced } from './credentials.ts'
+import { DirectReads, ReadBuffers } from './direct-reads.ts'
 import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges } from './exchange.ts'
 import type { Tunnel } from './facts.ts'
@@ -68,6 +69,7 @@ export type Tunnels = {
  * not audited by itself: nothing leaves by it, each request inside has its own events.
  */
 export function createTunnels(parts: TunnelParts): Tunnels {
+  const buffers = new ReadBuffers()
   let count = 0
 
   function run(arrival: Arrival, story: (passage: Passage) => Promise<void>): Promise<void> {
@@ -76,7 +78,7 @@ export function createTunnels(parts: TunnelParts): Tunnels {
     count += 1
     socket.once('close', () => (count -= 1))
     return parts.exchanges.run(lane, async (exchange) => {
-      const passage = new Passage(parts, arrival, exchange, parts.enforcement())
+      const passage = new Passage(parts, buffers, arrival, exchange)
       try {
         if (count > LIMITS.tunnelsMax) await passage.refuse(undefined, { code: 'overloaded', message: 'too many tunnels at once' })
         else await story(passage)
@@ -121,6 +123,7 @@ type Allowed = Exclude<TunnelDecision, { action: 'deny' }>
 /** One connection on its way through the gate. */
 class Passage {
   readonly #parts: TunnelParts
+  readonly #buffers: ReadBuffers
   readonly #arrival: Arrival
   readonly #exchange: Exchange
   readonly #enforced: Enforced
@@ -128,11 +131,12 @@ class Passage {
   /** The operator was asked about it and said yes. */
   #isApproved = false
 
-  constructor(parts: TunnelParts, arrival: Arrival, exchange: Exchange, enforced: Enforced) {
+  constructor(parts: TunnelParts, buffers: ReadBuffers, arrival: Arrival, exchange: Exchange) {
     this.#parts = parts
+    this.#buffers = buffers
     this.#arrival = arrival
     this.#exchange = exchange
-    this.#enforced = enforced
+    this.#enforced = parts.enforcement()
   }
 
   accept(): void {
@@ -217,32 +221,36 @@ class Passage {
     let refusal: Refusal | undefined
     let addresses: readonly string[] | undefined
     let cause: string | undefined
-    const cut = new AbortController()
+    let cut: SallyportError | undefined
+    const checkCut = (): void => {
+      if (cut) throw cut
+    }
     const entry: LiveEntry = {
       isAllowed: ({ policy }) =>
         this.#isProvenFor(policy) &&
         stillPasses(policy.decideTunnel(end.host, end.port), note, this.#isApproved) &&
         isAddressAllowed(policy, end, addresses),
       cut: () => {
-        cut.abort(new SallyportError('policy_changed', 'the policy no longer allows it'))
+        cut = new SallyportError('policy_changed', 'the policy no longer allows it')
         socket.destroy()
       },
     }
     const place = this.#parts.live.add(entry, this.#enforced)
     try {
-      cut.signal.throwIfAborted()
+      checkCut()
       const judged = await this.#parts.addresses.judge(this.#enforced.policy, end.host, end.port, rule)
       if ('code' in judged) {
         refusal = judged
       } else {
         ;({ addresses } = judged)
         place.check()
-        cut.signal.throwIfAborted()
-        const upstream = await this.#parts.upstreams.dial({ host: end.host, port: end.port, addresses })
+        checkCut()
+        const reads = new DirectReads(this.#buffers, socket)
+        const upstream = await this.#parts.upstreams.dial({ host: end.host, port: end.port, addresses }, reads.onread)
         if (!this.#isAccepted) this.accept()
-        bytes = await relay(socket, upstream)
+        bytes = await relay(socket, upstream, undefined, reads)
       }
-      cut.signal.throwIfAborted()
+      checkCut()
     } catch (error) {
       refusal = refusalOf(error)
       const origin = error instanceof SallyportError ? error.cause : error

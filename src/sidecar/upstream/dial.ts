@@ -1,8 +1,9 @@
-import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTcp, isIP, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
 import type { Hostname } from '../../kernel/hostname.ts'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import type { Sessions } from './sessions.ts'
 
 /** Where to connect. The addresses were judged; nothing is resolved again. Without any the upstream proxy resolves the name. */
 export type Target = { readonly host: Hostname; readonly port: number; readonly addresses: readonly string[] | undefined }
@@ -10,16 +11,22 @@ export type Target = { readonly host: Hostname; readonly port: number; readonly 
 /** Protocols by their ALPN ids (RFC 7301), the preferred one first. */
 export type Alpn = 'h2' | 'http/1.1'
 
-/** Connects, for requests and tunnels: straight, or by the upstream proxy. The socket may be paused. @throws upstream_unreachable, upstream_timeout, upstream_proxy_failed */
-export type Dial = (target: Target) => Promise<Socket>
+/**
+ * Connects, for requests and tunnels: straight, or by the upstream proxy. The socket may be paused. A straight one reads as
+ * `onread` says, where it is given, and not before it is resumed.
+ *
+ * @throws upstream_unreachable, upstream_timeout, upstream_proxy_failed
+ */
+export type Dial = (target: Target, onread?: OnReadOpts) => Promise<Socket>
 
 /** Connects to the first address that answers. @throws upstream_unreachable, upstream_timeout */
-export async function dialTcp(target: Target): Promise<Socket> {
+export async function dialTcp(target: Target, onread?: OnReadOpts): Promise<Socket> {
   let failure: unknown
   for (const address of target.addresses ?? []) {
     try {
-      // An upstream may end its side first and still read: a tunnel carries that, undici closes such sockets by itself.
-      const socket = connectTcp({ host: address, port: target.port, noDelay: true, allowHalfOpen: true })
+      // An upstream may end its side first and still read: a tunnel carries that, connections for requests end with it.
+      const socket = connectTcp({ host: address, port: target.port, noDelay: true, allowHalfOpen: true, ...(onread && { onread }) })
+      if (onread) socket.pause()
       return await connected(socket, 'connect', LIMITS.connectMs)
     } catch (error) {
       failure = error
@@ -36,7 +43,9 @@ export type TlsPeer = { readonly host: Hostname; readonly port: number }
 
 /**
  * TLS over a connection that is there, verified: the certificate must lead to a trusted root and name the host, or nothing is
- * sent. I6 `trust` holds the roots; one context serves all connections, as loading the roots anew costs milliseconds.
+ * sent. I6 `trust` holds the roots; one context serves all connections, as loading the roots anew costs milliseconds. Resumes
+ * one of `sessions`, which are of the same peer.
+ *
  * @throws upstream_tls_failed, upstream_timeout
  */
 export async function secure(
@@ -44,8 +53,9 @@ export async function secure(
   peer: TlsPeer,
   trust: SecureContext,
   protocols: readonly Alpn[],
-  session?: Buffer,
+  sessions?: Sessions,
 ): Promise<TLSSocket> {
+  const session = sessions?.take()
   const isAddress = isIP(peer.host) !== 0
   const secured = connectTls({
     socket,
@@ -54,11 +64,15 @@ export async function secure(
     ...(isAddress ? { host: peer.host } : { servername: peer.host }),
     ALPNProtocols: [...protocols],
     rejectUnauthorized: true,
-    ...(session && { session }),
+    ...(session && { session: session.bytes }),
   })
+  sessions?.watch(secured, session)
   try {
-    return await connected(secured, 'secureConnect', LIMITS.tlsHandshakeMs)
+    await connected(secured, 'secureConnect', LIMITS.tlsHandshakeMs)
+    sessions?.settle(secured, session)
+    return secured
   } catch (error) {
+    if (session) sessions?.clear()
     const where = `${peer.host}:${peer.port}`
     if (codeOf(error) === 'ETIMEDOUT')
       throw new SallyportError('upstream_timeout', `no TLS handshake with ${where} in time`, { cause: error })

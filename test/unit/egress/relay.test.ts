@@ -3,11 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { test } from 'node:test'
+import { LIMITS } from '../../../src/kernel/limits.ts'
 import { relay } from '../../../src/sidecar/egress/relay.ts'
 import { hostname } from '../../support/policy.ts'
 import { openSocketPair } from '../../support/socket-pair.ts'
 import { dialTcp } from '../../../src/sidecar/upstream/dial.ts'
 import { openRawUpstream } from '../../support/upstream.ts'
+
+Object.assign(LIMITS, { tunnelHalfIdleMs: 1_000 })
 
 const all = async (socket: Socket): Promise<string> => Buffer.concat((await socket.toArray()) as Buffer[]).toString('latin1')
 
@@ -139,3 +142,38 @@ test('what the upstream sent before it reset is not lost for an agent that reads
   sockets.agent.destroy()
   await sockets.done
 })
+
+for (const { side, other } of [
+  { side: 'agent', other: 'upstream' },
+  { side: 'upstream', other: 'agent' },
+] as const) {
+  test(`the ${side} has ended its side and the other never does, nor sends: both are closed long before an idle tunnel would be`, async () => {
+    await using sockets = await openRelay()
+    const closed = once(sockets[other], 'close')
+    sockets[side].end('last')
+    assert.equal(await all(sockets[other]), 'last')
+    await sockets.done
+    sockets[other].end()
+    await closed
+    assert.equal(sockets.gate.left.destroyed, true)
+    assert.equal(sockets.gate.right.destroyed, true)
+  })
+
+  test(`the ${side} is gone and the other reads nothing of what is left: it is given up too`, async () => {
+    await using sockets = await openRelay()
+    const sink = side === 'agent' ? sockets.gate.right : sockets.gate.left
+    const source = side === 'agent' ? sockets.gate.left : sockets.gate.right
+    sockets[other].pause()
+    const paused = once(source, 'pause')
+    const chunk = Buffer.alloc(1024 * 1024)
+    const feed = (): void => {
+      while (sockets[side].write(chunk));
+    }
+    sockets[side].on('drain', feed)
+    feed()
+    await paused
+    source.destroy()
+    await sockets.done
+    assert.equal(sink.destroyed, true)
+  })
+}
