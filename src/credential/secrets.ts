@@ -19,9 +19,14 @@ export type Secrets = {
   get(name: string): Promise<Secret>
   /** The same where it takes no waiting, else nothing. */
   atHand(name: string): Secret | undefined
-  /** Every value that was obtained so far, the newest first, `LIMITS.formerSecretsMax` at most: what may have been sent. */
+  /**
+   * Every value that was obtained so far, the newest first, `LIMITS.formerSecretsMax` at most: what may have been sent. The same
+   * array for as long as nothing is added.
+   */
   known(name: string): readonly Secret[]
 }
+
+const NONE: readonly Secret[] = []
 
 /** What a command that prints a secret may see of our environment. */
 const EXEC_ENVIRONMENT = [
@@ -55,6 +60,7 @@ export function openSecrets(
     const before = obtained.get(secret.name) ?? []
     // A value that comes back is the newest again, and the same object: what was made of it holds.
     const same = before.find((value) => value.equals(secret)) ?? secret
+    if (before[0] === same) return same
     obtained.set(secret.name, [same, ...before.filter((value) => value !== same)].slice(0, LIMITS.formerSecretsMax))
     return same
   }
@@ -76,7 +82,7 @@ export function openSecrets(
       return get ? get() : Promise.reject(new SallyportError('secret_unavailable', `the secret ${name} is not declared`))
     },
     atHand: (name) => fixed.get(name),
-    known: (name) => obtained.get(name) ?? [],
+    known: (name) => obtained.get(name) ?? NONE,
   }
 }
 

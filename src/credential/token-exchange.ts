@@ -24,7 +24,10 @@ export type TokenExchanges = {
    * @throws token_exchange_failed
    */
   get(key: string, exchange: TokenExchange, secrets: ExchangeSecrets): Promise<Secret>
-  /** Values that token servers gave for this credential, the newest first, at most `LIMITS.formerSecretsMax`. */
+  /**
+   * Values that token servers gave for this credential, the newest first, at most `LIMITS.formerSecretsMax`. The same array for
+   * as long as nothing is added.
+   */
   known(key: string): readonly Secret[]
 }
 

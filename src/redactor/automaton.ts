@@ -23,6 +23,8 @@ export type Automaton = {
   readonly beginnings: readonly Int32Array[]
   /** 1 for each byte that a match may have in it, and for all letters, digits and letters of base64; 0 for CR and LF. */
   readonly alphabet: Uint8Array
+  /** A control character that no match may have in it, if there is one. */
+  readonly separator: number | undefined
   /** The most bytes that a match can have, or more. */
   readonly longest: number
   /** The fewest bytes that a match can have. */
@@ -152,6 +154,7 @@ export function compile(patterns: readonly Pattern[]): Automaton {
     shortest = Math.min(shortest, bytesMin)
   }
   const tables = nodes.tables()
+  const alphabet = alphabetOf(tables.edges)
   return {
     nodesOf,
     marks,
@@ -159,11 +162,15 @@ export function compile(patterns: readonly Pattern[]): Automaton {
     beforeMin,
     ...tables,
     beginnings: beginnings.map((list) => Int32Array.from(list)),
-    alphabet: alphabetOf(tables.edges),
+    alphabet,
+    separator: CONTROLS.find((byte) => alphabet[byte] === 0),
     longest,
     shortest,
   }
 }
+
+/** But for line breaks, which are in matches and not in the alphabet. */
+const CONTROLS = Array.from({ length: 32 }, (_, byte) => byte).filter((byte) => byte !== 0x0a && byte !== 0x0d)
 
 function alphabetOf(edges: Int32Array): Uint8Array {
   const alphabet = Uint8Array.from({ length: 256 }, (_, byte) => (/[A-Za-z0-9+/_-]/.test(String.fromCharCode(byte)) ? 1 : 0))

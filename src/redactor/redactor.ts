@@ -2,7 +2,7 @@ import type { Secret } from '../kernel/secret.ts'
 import { compile } from './automaton.ts'
 import { patternsOf } from './patterns.ts'
 import { asBuffer, Search } from './search.ts'
-import { StateCache } from './state-cache.ts'
+import { MATCH, ROOT, StateCache } from './state-cache.ts'
 
 /** Takes the secrets out of what goes to an agent, in every encoding that `patternsOf` and `spellingsOf` name. */
 export type Redactor = {
@@ -10,6 +10,10 @@ export type Redactor = {
   open(): RedactorStream
   /** The same for one value by itself, as a header field. Characters are bytes (latin1), there and back. */
   text(value: string): { text: string; hits: number }
+  /** Whether nothing would be replaced in a message of these bytes. */
+  isClean(bytes: Uint8Array): boolean
+  /** Whether nothing would be replaced in any of the values, each by itself, as by `text`. */
+  areClean(values: readonly string[]): boolean
 }
 
 /** One stream of bytes. As many come out as go in, and they don't depend on how the stream is cut into chunks. */
@@ -19,6 +23,8 @@ export type RedactorStream = {
    * twice those of a longest match. May be empty; is the chunk itself, or a part of it, where nothing was held or found.
    */
   push(chunk: Uint8Array): Buffer
+  /** What `push` and then `flush` would give. */
+  last(chunk: Uint8Array): Buffer
   /** The message ends: gives what was held back. What is pushed next begins a new message. */
   flush(): Buffer
   /** Matches replaced so far, in all messages; those that overlap count as one. */
@@ -32,19 +38,54 @@ export type RedactorStream = {
  */
 export function createRedactor(secrets: readonly Secret[]): Redactor {
   const patterns = patternsOf(secrets)
-  const cache = patterns.length === 0 ? undefined : new StateCache(compile(patterns))
-  const open = (): RedactorStream => (cache === undefined ? createOpenDoor() : new Search(cache))
-  return {
-    open,
-    text(value) {
-      const stream = open()
-      const bytes = Buffer.concat([stream.push(Buffer.from(value, 'latin1')), stream.flush()])
-      return { text: stream.hits === 0 ? value : bytes.toString('latin1'), hits: stream.hits }
-    },
+  return patterns.length === 0 ? OPEN_DOOR : new Finding(new StateCache(compile(patterns)))
+}
+
+class Finding implements Redactor {
+  readonly #cache: StateCache
+  readonly #separator: string | undefined
+
+  constructor(cache: StateCache) {
+    this.#cache = cache
+    const { separator } = cache.automaton
+    this.#separator = separator === undefined ? undefined : String.fromCharCode(separator)
+  }
+
+  open(): RedactorStream {
+    return new Search(this.#cache)
+  }
+
+  text(value: string): { text: string; hits: number } {
+    if (this.#isCleanText(value)) return { text: value, hits: 0 }
+    const stream = this.open()
+    const text = stream.last(Buffer.from(value, 'latin1')).toString('latin1')
+    return { text, hits: stream.hits }
+  }
+
+  isClean(bytes: Uint8Array): boolean {
+    return this.#cache.find(asBuffer(bytes), 0, ROOT, true).state < MATCH
+  }
+
+  areClean(values: readonly string[]): boolean {
+    const separator = this.#separator
+    // A search of all of them costs about what one of a single value does.
+    if (separator !== undefined) return this.#isCleanText(values.join(separator))
+    return values.every((value) => this.#isCleanText(value))
+  }
+
+  #isCleanText(text: string): boolean {
+    if (text.length > scratch.length) return this.isClean(Buffer.from(text, 'latin1'))
+    return this.isClean(scratch.subarray(0, scratch.write(text, 'latin1')))
   }
 }
 
+/** For one text at a time: a search takes no turn but its own. */
+const scratch = Buffer.alloc(16 * 1024)
+
 /** Without a secret nothing is looked at. */
-function createOpenDoor(): RedactorStream {
-  return { push: asBuffer, flush: () => Buffer.alloc(0), hits: 0 }
+const OPEN_DOOR: Redactor = {
+  open: () => ({ push: asBuffer, last: asBuffer, flush: () => Buffer.alloc(0), hits: 0 }),
+  text: (value) => ({ text: value, hits: 0 }),
+  isClean: () => true,
+  areClean: () => true,
 }

@@ -1,14 +1,15 @@
 import { Secret } from '../../src/kernel/secret.ts'
 import type { SallyportError } from '../../src/kernel/errors.ts'
 import { createRedactor } from '../../src/redactor/redactor.ts'
+import { Course } from '../../src/sidecar/egress/course.ts'
 import { createScrubbedAgent, type ScrubbedAgent, type ScrubPlan } from '../../src/sidecar/egress/scrub/scrubbed-agent.ts'
 import { RecordingAgent } from './recording-agent.ts'
 
 export const CANARY = 'canary-7f3a9c5e1b'
 /** What comes in its place. */
 export const MARKS = '*'.repeat(CANARY.length)
-/** The signal of an exchange that nobody cuts. */
-export const NEVER = new AbortController().signal
+/** An exchange that nobody cuts. */
+export const NEVER = new Course()
 
 export type Scrubbing = {
   readonly behind: RecordingAgent

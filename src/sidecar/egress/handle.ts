@@ -260,19 +260,14 @@ class Passage implements LiveEntry {
     })
     const scrub = scrubbing.planFor(enforced, host, rule)
     if (!scrub) return forward(pool, outgoing, agent, course)
-    let found = 0
-    const counted = {
-      ...scrub,
-      onHits(count: number) {
-        found += count
-        return scrub.onHits(count)
-      },
-    }
-    const scrubbed = createScrubbedAgent(agent, counted, method, (error) => course.cut(error))
+    const scrubbed = createScrubbedAgent(agent, scrub, method, (error) => course.cut(error))
     const outcome = await forward(pool, outgoing, scrubbed.agent, course)
-    await scrubbed.settled(course.signal)
+    const unsettled = scrubbed.settled(course)
+    if (unsettled) await unsettled
+    const { hits } = scrubbed
     const error: unknown = outcome.error ?? (course.isCut ? course.reason : undefined)
-    return { ...outcome, ...(found > 0 && { scrubbed: found }), ...(error !== undefined && { error }) }
+    if (hits === 0 && error === outcome.error) return outcome
+    return { ...outcome, ...(hits > 0 && { scrubbed: hits }), ...(error !== undefined && { error }) }
   }
 }
 

@@ -4,13 +4,15 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import type { AllowedRule, CredentialBinding } from '../../policy/policy.ts'
 import { createRedactor, type Redactor } from '../../redactor/redactor.ts'
-import type { Enforced, Enforcement } from './enforced.ts'
-import { followingRedactor } from './following-redactor.ts'
-import type { ScrubPlan } from './scrub/plan.ts'
 import { writtenNames } from './credentials.ts'
+import type { Enforced, Enforcement } from './enforced.ts'
+import type { ScrubPlan } from './scrub/plan.ts'
 
 export type Scrubbing = {
-  /** `undefined` where nothing is looked through: no secret is bound to the host, or the rule says so. */
+  /**
+   * `undefined` where nothing is looked through: no secret is bound to the host, or the rule says so. To be asked for when the
+   * request has its credentials; requests share plans.
+   */
   planFor(enforced: Enforced, host: Hostname, rule: AllowedRule): ScrubPlan | undefined
 }
 
@@ -25,12 +27,23 @@ export function createScrubbing(enforcement: Enforcement, tokens: TokenExchanges
   const kept = new Map<string, Kept>()
   /** By the credential's id. Outlives changes of the policy. */
   const obtained = new Map<string, readonly Secret[]>()
+  /** Those of one `Enforced`, the youngest that was asked for. */
+  const plans = { of: undefined as Enforced | undefined, replace: new Map<Hostname, HostPlan>(), block: new Map<Hostname, HostPlan>() }
 
-  function valuesOf({ secrets }: Enforced, binding: CredentialBinding): readonly Secret[] {
+  function sourcesOf({ secrets }: Enforced, binding: CredentialBinding): Source[] {
     const names = writtenNames(binding)
     // The key that signs is never sent, and what is exchanged goes to the token server alone.
     const sent = binding.place.kind === 'aws' || binding.exchange ? names.filter((name) => name !== binding.secret) : names
-    const known = [...sent.flatMap((name) => secrets.known(name)), ...(binding.exchange ? tokens.known(binding.id) : [])]
+    const own = sent.map(
+      (name): Source =>
+        () =>
+          secrets.known(name),
+    )
+    return binding.exchange ? [...own, () => tokens.known(binding.id)] : own
+  }
+
+  function valuesOf(enforced: Enforced, binding: CredentialBinding): readonly Secret[] {
+    const known = sourcesOf(enforced, binding).flatMap((source) => source())
     const before = obtained.get(binding.id) ?? []
     const now = known.map((value) => before.find((old) => old.equals(value)) ?? value)
     const values = [...now, ...before.filter((old) => !now.includes(old)).slice(0, LIMITS.formerSecretsMax)]
@@ -54,25 +67,97 @@ export function createScrubbing(enforcement: Enforcement, tokens: TokenExchanges
     found.values = [...values, ...former]
   }
 
+  function prepare(enforced: Enforced, host: Hostname, mode: ScrubPlan['mode']): HostPlan | undefined {
+    const bindings = enforced.policy.credentialsOf(host)
+    if (bindings.length === 0) return undefined
+    const found = keep(bindings)
+    return new HostPlan(mode, found, enforcement, (now) => {
+      const current = now.policy.credentialsOf(host)
+      return { sources: current.flatMap((binding) => sourcesOf(now, binding)), renew: () => renew(found, now, current) }
+    })
+  }
+
   return {
     planFor(enforced, host, { scrub }) {
-      const bindings = scrub === 'off' ? [] : enforced.policy.credentialsOf(host)
-      if (scrub === 'off' || bindings.length === 0) return undefined
-      const found = keep(bindings)
-      renew(found, enforced, bindings)
-      const current = (): Redactor => {
-        const now = enforcement()
-        renew(found, now, now.policy.credentialsOf(host))
-        return found.redactor
+      if (scrub === 'off') return undefined
+      if (plans.of !== enforced) {
+        plans.of = enforced
+        plans.replace.clear()
+        plans.block.clear()
       }
-      return {
-        redactor: followingRedactor(current),
-        mode: scrub,
-        onHits(count) {
-          found.hits += count
-          return found.hits <= LIMITS.scrubHitsMax
-        },
+      const known = plans[scrub].get(host)
+      const plan = known ?? prepare(enforced, host, scrub)
+      if (plan === undefined) return undefined
+      if (known === undefined) {
+        // Behind a wildcard there may be any number of hosts.
+        if (plans[scrub].size >= LIMITS.scrubbedHostsMax) plans[scrub].clear()
+        plans[scrub].set(host, plan)
       }
+      // What the request carries may be of a policy that is no longer in force.
+      plan.follow(enforced)
+      return plan
     },
+  }
+}
+
+/** Gives the same array for as long as it has the same values. */
+type Source = () => readonly Secret[]
+
+/** How a host's credentials are followed under one policy. */
+type Followed = {
+  readonly sources: readonly Source[]
+  /** Has the redactor find what the sources have by now. */
+  readonly renew: () => void
+}
+
+/** The plan for the answers of one host. */
+class HostPlan implements ScrubPlan {
+  readonly mode: ScrubPlan['mode']
+  readonly #found: Kept
+  readonly #enforcement: Enforcement
+  readonly #read: (enforced: Enforced) => Followed
+  #enforced: Enforced | undefined
+  #followed: Followed | undefined
+  /** What the sources had when the redactor was last seen to find it, and what it found then. */
+  #seen: (readonly Secret[])[] = []
+  #values: readonly Secret[] | undefined
+
+  constructor(mode: ScrubPlan['mode'], found: Kept, enforcement: Enforcement, read: (enforced: Enforced) => Followed) {
+    this.mode = mode
+    this.#found = found
+    this.#enforcement = enforcement
+    this.#read = read
+  }
+
+  /** That of the values as they are now. */
+  get redactor(): Redactor {
+    this.follow(this.#enforcement())
+    return this.#found.redactor
+  }
+
+  onHits(count: number): boolean {
+    this.#found.hits += count
+    return this.#found.hits <= LIMITS.scrubHitsMax
+  }
+
+  follow(enforced: Enforced): void {
+    if (this.#enforced === enforced && this.#isSeen()) return
+    const known = this.#enforced === enforced ? this.#followed : undefined
+    const followed = known ?? this.#read(enforced)
+    const seen = followed.sources.map((source) => source())
+    followed.renew()
+    // Not before: what could not be looked for has not been seen.
+    this.#enforced = enforced
+    this.#followed = followed
+    this.#seen = seen
+    this.#values = this.#found.values
+  }
+
+  /** Hosts share what finds their values: another one may have had it forget former ones. */
+  #isSeen(): boolean {
+    if (this.#values !== this.#found.values) return false
+    const sources = this.#followed?.sources ?? []
+    for (let i = 0; i < sources.length; i++) if (sources[i]?.() !== this.#seen[i]) return false
+    return true
   }
 }

@@ -5,6 +5,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { gunzipSync, Gzip, gzipSync } from 'node:zlib'
 import { LIMITS } from '../../../src/kernel/limits.ts'
+import { Course } from '../../../src/sidecar/egress/course.ts'
 import { RecordingAgent } from '../../support/recording-agent.ts'
 import { answerWith, CANARY, cut, MARKS, NEVER, openScrubbing, type Scrubbing } from '../../support/scrubbing.ts'
 
@@ -241,14 +242,14 @@ test('an exchange that broke off settles at once, and nothing of it goes out aft
 test('an exchange that is cut while the agent reads its end settles at once', async () => {
   const behind = new RecordingAgent()
   const run = openScrubbing({ behind })
-  const cutting = new AbortController()
+  const course = new Course()
   behind.takesMore = false
   run.scrubbed.agent.start(200, 'OK', GZIP)
   run.scrubbed.agent.write(gzipSync(randomBytes(100_000)))
   run.scrubbed.agent.end([])
   await behind.until(() => behind.written.length === 1)
-  const settled = run.scrubbed.settled(cutting.signal)
-  cutting.abort()
+  const settled = run.scrubbed.settled(course)
+  course.cut(new Error('cut'))
   await settled
   behind.drain()
   await turn()

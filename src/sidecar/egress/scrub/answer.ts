@@ -1,4 +1,4 @@
-import { valuesOf, type RawHeaders } from '../headers.ts'
+import type { RawHeaders } from '../headers.ts'
 import { readCodings, type Coding } from './codings.ts'
 import { judgeHits, scrubText, type ScrubPlan } from './plan.ts'
 
@@ -11,6 +11,8 @@ export type ScrubbedHead = {
   readonly codings: readonly Coding[] | undefined
   /** Content-Type without parameters, in lower case. */
   readonly contentType: string
+  /** What Content-Length says of the body; Infinity where it says nothing. */
+  readonly bodyBytes: number
 }
 
 /** RFC 9530, RFC 3230, RFC 2616 §14.15: they would no longer be true, and are a way to check guesses of what was replaced. */
@@ -23,31 +25,56 @@ const NOT_MODIFIED = 304
 
 /** @throws secret_echoed; answer_not_scrubbable when the body has a coding that cannot be undone */
 export function scrubHead(plan: ScrubPlan, method: string, status: number, reason: string, headers: RawHeaders): ScrubbedHead {
+  const names = namesOf(headers)
   const hasBody = method !== 'HEAD' && !NO_BODY.has(status)
-  const coded = readCodings(valuesOf(headers, 'content-encoding'))
+  const coded = readCodings(fieldOf('content-encoding', names, headers))
   if (hasBody && 'problem' in coded) throw coded.problem
   const isRecoded = 'problem' in coded || coded.codings.length > 0
   // What a cache holds is known by the weak tag that came with it (RFC 9111 §4.3.4), and a 304 does not say which coding it had.
   const isWeak = isRecoded || status === NOT_MODIFIED
   const kept: string[] = []
-  for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i] ?? ''
-    const value = headers[i + 1] ?? ''
-    const lower = name.toLowerCase()
+  const keptNames: string[] = []
+  for (const [i, lower] of names.entries()) {
+    const value = headers[2 * i + 1] ?? ''
     if (DIGESTS.has(lower) || (isRecoded && (lower === 'content-length' || STORED_DIGESTS.test(lower)))) continue
-    kept.push(name, isWeak && lower === 'etag' ? weakened(value) : value)
+    kept.push(headers[2 * i] ?? '', isWeak && lower === 'etag' ? weakened(value) : value)
+    keptNames.push(lower)
   }
+  const clean = plan.redactor.areClean([reason, ...kept, ...keptNames])
   return {
     status,
-    reason: scrubText(plan, reason),
-    headers: scrubFields(plan, kept),
+    reason: clean ? reason : scrubText(plan, reason),
+    headers: clean ? kept : scrubEach(plan, kept),
     codings: hasBody && 'codings' in coded ? coded.codings : undefined,
-    contentType: (valuesOf(headers, 'content-type')[0] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '',
+    contentType: (fieldOf('content-type', names, headers)[0] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '',
+    bodyBytes: isRecoded ? Infinity : lengthIn(fieldOf('content-length', names, headers)),
   }
 }
 
+function namesOf(headers: RawHeaders): string[] {
+  const names: string[] = []
+  for (let i = 0; i < headers.length; i += 2) names.push((headers[i] ?? '').toLowerCase())
+  return names
+}
+
+/** The values of all fields of the name. */
+function fieldOf(name: string, names: readonly string[], headers: RawHeaders): readonly string[] {
+  let at = names.indexOf(name)
+  if (at < 0) return NONE
+  const values: string[] = []
+  for (; at >= 0; at = names.indexOf(name, at + 1)) values.push(headers[2 * at + 1] ?? '')
+  return values
+}
+
+const NONE: readonly never[] = []
+
+function lengthIn(values: readonly string[]): number {
+  return values.length === 1 && /^\d{1,15}$/.test(values[0] ?? '') ? Number(values[0]) : Infinity
+}
+
 /** Trailers without secrets and without what is no longer true of the body. @throws secret_echoed */
-export function scrubTrailers(plan: ScrubPlan, trailers: RawHeaders): string[] {
+export function scrubTrailers(plan: ScrubPlan, trailers: RawHeaders): RawHeaders {
+  if (trailers.length === 0) return trailers
   return scrubFields(
     plan,
     trailers.filter((_, i) => !DIGESTS.has((trailers[i - (i % 2)] ?? '').toLowerCase())),
@@ -55,7 +82,11 @@ export function scrubTrailers(plan: ScrubPlan, trailers: RawHeaders): string[] {
 }
 
 /** Fields with marks for secrets in their values, and without those that have one in their name. @throws secret_echoed */
-export function scrubFields(plan: ScrubPlan, headers: RawHeaders): string[] {
+export function scrubFields(plan: ScrubPlan, headers: RawHeaders): RawHeaders {
+  return plan.redactor.areClean([...headers, ...namesOf(headers)]) ? headers : scrubEach(plan, headers)
+}
+
+function scrubEach(plan: ScrubPlan, headers: RawHeaders): string[] {
   const scrubbed: string[] = []
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? ''

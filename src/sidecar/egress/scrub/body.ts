@@ -1,3 +1,4 @@
+import { SallyportError } from '../../../kernel/errors.ts'
 import type { RawHeaders } from '../headers.ts'
 import type { Outlet } from './outlet.ts'
 
@@ -5,6 +6,8 @@ import type { Outlet } from './outlet.ts'
 export type Content = {
   /** What may go on by now. @throws secret_echoed; answer_not_scrubbable */
   push(chunk: Buffer): Buffer
+  /** What `push` and then `end` would give: nothing comes behind this chunk. @throws like `push` */
+  last(chunk: Buffer): Buffer
   /** The rest, when all has come. @throws like `push` */
   end(): Buffer
 }
@@ -22,15 +25,24 @@ export type Body = {
 export class PlainBody implements Body {
   readonly #content: Content
   readonly #outlet: Outlet
+  /** Bytes that are still to come, where the head says so. */
+  #left: number
 
-  constructor(content: Content, outlet: Outlet) {
+  /** @param bytes what Content-Length says; Infinity when it does not */
+  constructor(content: Content, outlet: Outlet, bytes: number) {
     this.#content = content
     this.#outlet = outlet
+    this.#left = bytes
   }
 
   write(chunk: Buffer): boolean {
-    const released = this.#outlet.attempt(() => this.#content.push(chunk))
-    if (released === undefined) return true
+    let released: Buffer
+    try {
+      released = this.#looked(chunk)
+    } catch (error) {
+      this.#outlet.fail(error)
+      return true
+    }
     if (released.length > 0) return this.#outlet.write(released)
     // All of it could be the beginning of a secret; the head need not wait for what comes of that.
     this.#outlet.flush()
@@ -42,30 +54,23 @@ export class PlainBody implements Body {
   }
 
   end(trailers: RawHeaders): void {
-    const rest = this.#outlet.attempt(() => this.#content.end())
-    if (rest === undefined) return
+    let rest: Buffer
+    try {
+      rest = this.#content.end()
+    } catch (error) {
+      this.#outlet.fail(error)
+      return
+    }
     if (rest.length > 0) this.#outlet.write(rest)
     this.#outlet.end(trailers)
   }
-}
 
-/** No body: nothing goes on, whatever an upstream sends in its place. */
-export class NoBody implements Body {
-  readonly #outlet: Outlet
-
-  constructor(outlet: Outlet) {
-    this.#outlet = outlet
-  }
-
-  write(): boolean {
-    return true
-  }
-
-  onceDrained(listener: () => void): void {
-    this.#outlet.onceDrained(listener)
-  }
-
-  end(trailers: RawHeaders): void {
-    this.#outlet.end(trailers)
+  /** The last bytes of all are not held back for what might follow: a small answer goes out in one. */
+  #looked(chunk: Buffer): Buffer {
+    this.#left -= chunk.length
+    if (this.#left > 0) return this.#content.push(chunk)
+    // The border, which then would be none, could lie in a secret.
+    if (this.#left < 0) throw new SallyportError('upstream_invalid', 'the answer is longer than its Content-Length')
+    return this.#content.last(chunk)
   }
 }

@@ -22,6 +22,8 @@ export class CodedBody implements Body {
     this.#outlet = outlet
     const opened = codings.map((coding) => openCoding(coding, () => this.#came))
     this.#stages = [...opened.map(({ undo }) => undo).toReversed(), stageOf(content), ...opened.map(({ redo }) => redo)]
+    // What compressors hold is given back when the agent goes, not when the exchange comes to know of it.
+    outlet.watchAgent()
     outlet.onClose(() => {
       for (const stage of this.#stages) stage.destroy()
       this.#wake()

@@ -9,5 +9,5 @@ export function openContent(plan: ScrubPlan, type: string): Content {
   if (/^application\/grpc(?:-web)?(?:\+|$)/.test(type)) return new Messages(bytes, GRPC_FLAGS)
   if (type.startsWith('application/connect+')) return new Messages(bytes, CONNECT_FLAGS)
   // Server-sent events need no more: nothing that is looked for goes on over the blank line behind an event, so none is held back.
-  return { push: (chunk) => bytes.push(chunk), end: () => bytes.flush() }
+  return bytes
 }

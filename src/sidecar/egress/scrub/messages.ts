@@ -39,16 +39,19 @@ export class Messages implements Content {
         }
       } else {
         const part = rest.subarray(0, this.#left)
-        released.push(this.#bytes.push(part))
         rest = rest.subarray(part.length)
         this.#left -= part.length
-        if (this.#left === 0) released.push(this.#bytes.flush())
+        released.push(this.#left === 0 ? this.#bytes.last(part) : this.#bytes.push(part))
       }
     }
     return Buffer.concat(released)
   }
 
+  last(chunk: Buffer): Buffer {
+    return Buffer.concat([this.push(chunk), this.end()])
+  }
+
   end(): Buffer {
-    return Buffer.concat([this.#bytes.flush(), this.#prefix])
+    return Buffer.concat([this.#bytes.end(), this.#prefix])
   }
 }

@@ -2,43 +2,54 @@ import { codeOf, SallyportError } from '../../../kernel/errors.ts'
 import type { Agent } from '../agent.ts'
 import type { RawHeaders } from '../headers.ts'
 
+type Head = { readonly status: number; readonly reason: string; readonly headers: readonly string[] }
+
 /**
  * The agent's end of an answer that is looked into. The head is held until bytes follow or it is flushed: up to then what is
- * found can still make a refusal of the answer. Once it is closed nothing goes out any more.
+ * found can still make a refusal of the answer. Once it is closed (everything went out, the answer failed, or the agent is
+ * gone) nothing goes out any more.
  */
 export class Outlet {
-  /** Resolves when it is closed: everything went out, the answer failed, or the agent is gone. */
-  readonly closed: Promise<void>
   readonly #agent: Agent
   readonly #fail: (error: SallyportError) => void
-  readonly #onClose: (() => void)[] = []
-  #head: { readonly status: number; readonly reason: string; readonly headers: readonly string[] } | undefined
-  #stopListening = (): void => {}
+  #onClose: (() => void)[] | undefined
+  #head: Head | undefined
+  #stopListening: (() => void) | undefined
   #isClosed = false
 
   constructor(agent: Agent, fail: (error: SallyportError) => void) {
     this.#agent = agent
     this.#fail = fail
-    this.closed = new Promise((resolve) => this.onClose(resolve))
   }
 
   get isClosed(): boolean {
     return this.#isClosed
   }
 
-  start(status: number, reason: string, headers: readonly string[]): void {
-    if (this.#isClosed) return
-    this.#head = { status, reason, headers }
-    this.#stopListening = this.#agent.onGone(() => this.close())
+  start(head: Head): void {
+    if (!this.#isClosed) this.#head = head
   }
 
   /** False when the agent reads slower than this. */
   write(chunk: Buffer): boolean {
-    return this.#sending(() => this.#agent.write(chunk)) ?? true
+    if (this.#isClosed) return true
+    try {
+      this.#sendHead()
+      return this.#agent.write(chunk)
+    } catch (error) {
+      this.fail(error)
+      return true
+    }
   }
 
   flush(): void {
-    this.#sending(() => this.#agent.flush())
+    if (this.#isClosed) return
+    try {
+      this.#sendHead()
+      this.#agent.flush()
+    } catch (error) {
+      this.fail(error)
+    }
   }
 
   onceDrained(listener: () => void): void {
@@ -46,18 +57,13 @@ export class Outlet {
   }
 
   end(trailers: RawHeaders): void {
-    this.#sending(() => this.#agent.end(trailers))
-    this.close()
-  }
-
-  /** What it gives, or nothing when the answer failed by it. */
-  attempt<T>(step: () => T): T | undefined {
-    if (this.#isClosed) return undefined
+    if (this.#isClosed) return
     try {
-      return step()
+      this.#sendHead()
+      this.#agent.end(trailers)
+      this.close()
     } catch (error) {
       this.fail(error)
-      return undefined
     }
   }
 
@@ -74,22 +80,27 @@ export class Outlet {
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
-    this.#stopListening()
-    for (const listener of this.#onClose) listener()
+    this.#stopListening?.()
+    for (const listener of this.#onClose ?? []) listener()
   }
 
   /** Tells when it is closed, at once if it is. */
   onClose(listener: () => void): void {
     if (this.#isClosed) listener()
-    else this.#onClose.push(listener)
+    else (this.#onClose ??= []).push(listener)
   }
 
-  #sending<T>(step: () => T): T | undefined {
-    return this.attempt(() => {
-      const head = this.#head
-      this.#head = undefined
-      if (head) this.#agent.start(head.status, head.reason, head.headers)
-      return step()
-    })
+  /** Closes when the agent goes. An answer that goes out in the turn in which it came needs nobody to watch. */
+  watchAgent(): void {
+    if (this.#isClosed || this.#stopListening !== undefined) return
+    this.#stopListening = this.#agent.onGone(() => this.close())
+    if (this.#agent.isGone) this.close()
+  }
+
+  #sendHead(): void {
+    const head = this.#head
+    if (head === undefined) return
+    this.#head = undefined
+    this.#agent.start(head.status, head.reason, head.headers)
   }
 }

@@ -1,10 +1,12 @@
 import type { Duplex, Readable } from 'node:stream'
 import type { SallyportError } from '../../../kernel/errors.ts'
+import type { Redactor } from '../../../redactor/redactor.ts'
 import type { Agent } from '../agent.ts'
+import type { Course } from '../course.ts'
 import type { RequestHead } from '../facts.ts'
 import { valuesOf, type RawHeaders } from '../headers.ts'
 import { scrubFields, scrubHead, scrubTrailers } from './answer.ts'
-import { NoBody, PlainBody, type Body } from './body.ts'
+import { PlainBody, type Body } from './body.ts'
 import { CodedBody } from './coded-body.ts'
 import { notScrubbable } from './codings.ts'
 import { openContent } from './content.ts'
@@ -19,11 +21,13 @@ export { scrubbableRequest } from './request.ts'
 export type ScrubbedAgent = {
   /** To be forwarded to in the place of the agent, and to be refused or aborted in its place. */
   readonly agent: Agent
+  /** Secrets that were found in the answer so far. */
+  readonly hits: number
   /**
-   * To be called when nothing more will be forwarded: resolves when what was forwarded is out. At once where the upstream did
-   * not come to its end, and when the answer failed, the agent is gone or the signal aborts: then nothing of it goes out any more.
+   * To be called when nothing more will be forwarded: undefined when what was forwarded is out, else resolves when it is. At once where
+   * the upstream did not come to its end, and when the answer failed, the agent is gone or the exchange is cut: then nothing of it goes out any more.
    */
-  settled(signal: AbortSignal): Promise<void>
+  settled(course: Course): Promise<void> | undefined
 }
 
 /**
@@ -36,35 +40,57 @@ export type ScrubbedAgent = {
  *   aborted if `isAnswered`. What is found in a head or handshake is thrown by `start` or `upgrade` instead
  */
 export function createScrubbedAgent(agent: Agent, plan: ScrubPlan, method: string, fail: (error: SallyportError) => void): ScrubbedAgent {
-  const outlet = new Outlet(agent, fail)
-  const scrubbing = new Scrubbing(agent, plan, method, outlet)
-  return {
-    agent: scrubbing,
-    async settled(signal) {
-      const close = (): void => outlet.close()
-      if (!scrubbing.isWhole || signal.aborted) close()
-      signal.addEventListener('abort', close)
-      await outlet.closed
-      signal.removeEventListener('abort', close)
-    },
-  }
+  return new Scrubbing(agent, plan, method, fail)
 }
 
-class Scrubbing implements Agent {
+/** One answer: the agent as its upstream sees it, and the plan as what looks into it sees it. */
+class Scrubbing implements ScrubbedAgent, Agent, ScrubPlan {
+  hits = 0
   readonly #agent: Agent
   readonly #plan: ScrubPlan
   readonly #method: string
   readonly #outlet: Outlet
-  #answer: Body
+  /** None where the answer has none: nothing goes on, whatever an upstream sends in its place. */
+  #body: Body | undefined
   /** True once the upstream said all that it had to say, or has a connection. */
-  isWhole = false
+  #isWhole = false
 
-  constructor(agent: Agent, plan: ScrubPlan, method: string, outlet: Outlet) {
+  constructor(agent: Agent, plan: ScrubPlan, method: string, fail: (error: SallyportError) => void) {
     this.#agent = agent
     this.#plan = plan
     this.#method = method
-    this.#outlet = outlet
-    this.#answer = new NoBody(outlet)
+    this.#outlet = new Outlet(agent, fail)
+  }
+
+  get agent(): Agent {
+    return this
+  }
+
+  settled(course: Course): Promise<void> | undefined {
+    const outlet = this.#outlet
+    if (!this.#isWhole || course.isCut) outlet.close()
+    if (outlet.isClosed) return undefined
+    return new Promise((resolve) => {
+      const stop = course.onCut(() => outlet.close())
+      outlet.onClose(() => {
+        stop()
+        resolve()
+      })
+      outlet.watchAgent()
+    })
+  }
+
+  get redactor(): Redactor {
+    return this.#plan.redactor
+  }
+
+  get mode(): ScrubPlan['mode'] {
+    return this.#plan.mode
+  }
+
+  onHits(count: number): boolean {
+    this.hits += count
+    return this.#plan.onHits(count)
   }
 
   get head(): RequestHead {
@@ -101,16 +127,24 @@ class Scrubbing implements Agent {
   }
 
   sendInterim(status: number, headers: readonly string[]): void {
-    const fields = this.#outlet.attempt(() => scrubFields(this.#plan, headers))
-    if (fields) this.#agent.sendInterim(status, fields)
+    if (this.#outlet.isClosed) return
+    let fields: RawHeaders
+    try {
+      fields = scrubFields(this, headers)
+    } catch (error) {
+      this.#outlet.fail(error)
+      return
+    }
+    this.#agent.sendInterim(status, fields)
   }
 
   start(status: number, reason: string, headers: readonly string[]): void {
-    const head = this.#closingOnError(() => scrubHead(this.#plan, this.#method, status, reason, headers))
-    this.#outlet.start(head.status, head.reason, head.headers)
+    const head = this.#closingOnError(() => scrubHead(this, this.#method, status, reason, headers))
+    this.#outlet.start(head)
     if (head.codings === undefined || this.#outlet.isClosed) return
-    const content = openContent(this.#plan, head.contentType)
-    this.#answer = head.codings.length > 0 ? new CodedBody(head.codings, content, this.#outlet) : new PlainBody(content, this.#outlet)
+    const content = openContent(this, head.contentType)
+    this.#body =
+      head.codings.length > 0 ? new CodedBody(head.codings, content, this.#outlet) : new PlainBody(content, this.#outlet, head.bodyBytes)
   }
 
   flush(): void {
@@ -118,17 +152,24 @@ class Scrubbing implements Agent {
   }
 
   write(chunk: Buffer): boolean {
-    return this.#outlet.isClosed || this.#answer.write(chunk)
+    return this.#outlet.isClosed || this.#body === undefined || this.#body.write(chunk)
   }
 
   onceDrained(listener: () => void): void {
-    this.#answer.onceDrained(listener)
+    ;(this.#body ?? this.#outlet).onceDrained(listener)
   }
 
   end(trailers: RawHeaders): void {
-    this.isWhole = true
-    const fields = this.#outlet.attempt(() => scrubTrailers(this.#plan, trailers))
-    if (fields) this.#answer.end(fields)
+    this.#isWhole = true
+    if (this.#outlet.isClosed) return
+    let fields: RawHeaders
+    try {
+      fields = scrubTrailers(this, trailers)
+    } catch (error) {
+      this.#outlet.fail(error)
+      return
+    }
+    ;(this.#body ?? this.#outlet).end(fields)
   }
 
   refuse(status: number, headers: Readonly<Record<string, string>>, body: string): void {
@@ -150,11 +191,11 @@ class Scrubbing implements Agent {
       // None was offered, and what an extension did to the frames could not be looked into.
       if (valuesOf(headers, 'sec-websocket-extensions').some((value) => value.trim() !== ''))
         throw notScrubbable('the upstream uses a WebSocket extension that nobody offered')
-      return scrubFields(this.#plan, headers)
+      return scrubFields(this, headers)
     })
-    const socket = new ScrubbedWebSocket(upgrade(fields), new WebSocketFrames(this.#plan), (error) => this.#outlet.fail(error))
+    const socket = new ScrubbedWebSocket(upgrade(fields), new WebSocketFrames(this), (error) => this.#outlet.fail(error))
     socket.on('close', () => this.#outlet.close())
-    this.isWhole = true
+    this.#isWhole = true
     return socket
   }
 

@@ -99,9 +99,9 @@ export class WebSocketFrames {
       out.push(framed(FIN | frame.opcode, payload))
       return
     }
-    this.#collect(this.#bytes.push(part))
-    if (frame.left === 0 && frame.isFinal) {
-      this.#collect(this.#bytes.flush())
+    const isLast = frame.left === 0 && frame.isFinal
+    this.#collect(isLast ? this.#bytes.last(part) : this.#bytes.push(part))
+    if (isLast) {
       this.#cut(FIN, out)
       this.#opcode = undefined
     } else if (this.#fragmentBytes >= LIMITS.webSocketFragmentBytes || (frame.left === 0 && this.#fragmentBytes > 0)) this.#cut(0, out)
