@@ -1,10 +1,12 @@
 import type { SecureContext, TLSSocket } from 'node:tls'
 import { formatAuthority } from '../../kernel/hostname.ts'
+import type { System } from '../../kernel/system.ts'
 import { dialTcp, secure, type Alpn, type Dial, type Target } from './dial.ts'
 import { forwardedOrigin } from './forwarded-origin.ts'
 import { Http1Origin } from './http1-origin.ts'
 import { NegotiatedOrigin } from './negotiated-origin.ts'
 import { dialProxy, proxyAuthorization, proxyDial, takesRequests, type UpstreamProxy } from './proxy.ts'
+import { Sessions } from './sessions.ts'
 import type { Origin } from './upstream.ts'
 
 export type OriginKey = Target & { readonly scheme: 'http' | 'https' }
@@ -17,7 +19,7 @@ export type Ways = {
 }
 
 /** `trust` holds the roots that upstreams, and a proxy that speaks TLS, are verified against. */
-export function createWays(trust: SecureContext, proxy: UpstreamProxy | undefined): Ways {
+export function createWays(trust: SecureContext, proxy: UpstreamProxy | undefined, system: Pick<System, 'now'>): Ways {
   const dial = proxy ? proxyDial(proxy, trust) : dialTcp
   function openPlain(key: OriginKey): Origin {
     const tunnelled = new Http1Origin(whereOf(key), () => dial(key))
@@ -27,11 +29,8 @@ export function createWays(trust: SecureContext, proxy: UpstreamProxy | undefine
   }
   function openSecure(key: OriginKey): Origin {
     // Resumption stays within the origin: a session shared wider would tie two credentials together. I7
-    let ticket: Buffer | undefined
-    async function connect(protocols: readonly Alpn[]): Promise<TLSSocket> {
-      const socket = await secure(await dial(key), key, trust, protocols, ticket)
-      return socket.on('session', (session) => (ticket = session))
-    }
+    const sessions = new Sessions(system)
+    const connect = async (protocols: readonly Alpn[]): Promise<TLSSocket> => secure(await dial(key), key, trust, protocols, sessions)
     const http1 = new Http1Origin(whereOf(key), () => connect(['http/1.1']))
     return new NegotiatedOrigin(whereOf(key), connect, http1)
   }

@@ -1,6 +1,7 @@
 import type { SecureContext } from 'node:tls'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { system as realSystem, type System } from '../../kernel/system.ts'
 import type { Dial, Target } from './dial.ts'
 import { createHostSlots } from './host-slots.ts'
 import { createWays } from './origin.ts'
@@ -33,8 +34,8 @@ export type Upstreams = AsyncDisposable & {
 type Held = { readonly origin: Origin; readonly upstream: Upstream; readonly generation: number }
 
 /** `trust` holds the roots that upstreams are verified against; with a `proxy` nothing is dialled but the proxy. */
-export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy): Upstreams {
-  const ways = createWays(trust, proxy)
+export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy, system: Pick<System, 'now'> = realSystem): Upstreams {
+  const ways = createWays(trust, proxy, system)
   const held = new Map<string, Held>()
   const closing = new Set<Origin>()
   const slots = createHostSlots(LIMITS.requestsPerHostMax)
