@@ -6,8 +6,8 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Contexts } from './contexts.ts'
 
-/** In the order in which they are chosen from what the client offers (RFC 7301). */
-const ALPN_PROTOCOLS = ['h2', 'http/1.1', 'http/1.0']
+/** In the order in which they are chosen from what the client offers (RFC 7301), as they stand on the wire: each after its length. */
+const ALPN_PROTOCOLS = Buffer.from(['h2', 'http/1.1', 'http/1.0'].map((id) => String.fromCharCode(id.length) + id).join(''), 'latin1')
 
 /** Our own TLS on a connection of the agent, with a certificate for `host`. `serve` gets it when the handshake is done. */
 export function secure(socket: Socket, host: Hostname, contexts: Contexts, log: Log, serve: (secured: TLSSocket) => void): void {
