@@ -83,7 +83,7 @@ function kindOf(name: string): FieldKind {
       : lower === 'content-length'
         ? 'length'
         : 'other'
-  if (kinds.size < LIMITS.fieldNamesMax && name.length <= LIMITS.fieldNameCharsMax) kinds.set(name, kind)
+  if (kinds.size < LIMITS.textsKeptMax && name.length <= LIMITS.textKeptCharsMax) kinds.set(name, kind)
   return kind
 }
 
