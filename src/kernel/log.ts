@@ -14,10 +14,11 @@ export function createLog(level: string): Log {
   let isDue = false
   const flush = (): void => {
     isDue = false
-    lines.flushSync()
+    // Without waiting for the disk, as `flushSync` would.
+    lines.flush()
   }
   // Also what is said last, of a fault that ends the process.
-  process.once('exit', flush)
+  process.once('exit', () => lines.flushSync())
   const stream = {
     write(line: string): void {
       lines.write(line)

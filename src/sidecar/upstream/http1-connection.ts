@@ -18,6 +18,8 @@ export type Http1Events = {
 
 const NOTHING = Buffer.alloc(0)
 
+const WRITE_TURNS = 4
+
 /**
  * One connection to an upstream, which carries one exchange at a time. It is read all the time: what comes when nothing was asked ends
  * it, as the next request would be answered by it.
@@ -205,14 +207,22 @@ export class Http1Connection implements Carrier, MessageHandler, Swept {
   /** I10: what follows an answer is no answer, and a request that is not out by now would be read as part of the next. */
   #complete(isClean: boolean): void {
     const exchange = this.#exchange
-    const isReusable = isClean && this.#keepsAlive && this.#keepAliveMs > 0 && this.#isSent && this.#socket.writableLength === 0
+    const isReusable = isClean && this.#keepsAlive && this.#keepAliveMs > 0 && this.#isSent
     this.#exchange = undefined
     if (isReusable) {
       if (this.#isPaused) this.resume()
       this.#rests(this.#keepAliveMs)
-      this.#events.onFree(this)
+      this.#freeWhenWritten(WRITE_TURNS)
     } else this.destroy()
     exchange?.complete()
+  }
+
+  /** TLS says a turn late that it has written. What is not out after some was answered before it was asked. I10 */
+  #freeWhenWritten(turns: number): void {
+    if (this.#isOver) return
+    if (this.#socket.writableLength === 0) this.#events.onFree(this)
+    else if (turns === 0) this.destroy()
+    else setImmediate(() => this.#freeWhenWritten(turns - 1))
   }
 
   #handOver(exchange: Http1Exchange, rest: Buffer): void {
