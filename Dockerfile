@@ -24,12 +24,12 @@ RUN ln -s /opt/sallyport/dist/sallyport.js /usr/local/bin/sallyport \
  && chmod 1777 /var/lib/sallyport/ca /var/lib/sallyport/ca-key /var/lib/sallyport/audit
 USER 10001:10001
 WORKDIR /
-ENV NODE_ENV=production
+ENV NODE_ENV=production \
+    MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=1048576
 # bash opens the socket itself: a Node for each probe would cost more than the sidecar does when idle.
 HEALTHCHECK --interval=2s --timeout=3s --start-period=10s --retries=5 \
   CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/7070 && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r line <&3 && [[ $line == *' 200 '* ]]"]
-# A small young generation and a collection after the start keep an idle gate at about 85 MB; without the flags it is 18 MB more
-# (docs/PERFORMANCE.md).
+# A small young generation and a collection after the start; GATE_FLAGS and GATE_ENV of scripts/build.ts, figures in docs/PERFORMANCE.md.
 ENTRYPOINT ["node", "--max-semi-space-size=2", "--expose-gc", "/opt/sallyport/dist/sallyport.js"]
 CMD ["sidecar"]
 

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
-import { bundleInto, GATE_FLAGS } from '../../scripts/build.ts'
+import { bundleInto, GATE_ENV, GATE_FLAGS } from '../../scripts/build.ts'
 import { SAMPLE_ENV, samplePolicy, SAMPLE_WAYS } from '../../scripts/sample-gate.ts'
 import { readProject } from '../support/tree.ts'
 
@@ -48,6 +48,11 @@ for (const { how, prepare } of [
 test('the image starts the gate with the flags that its code was cached with', () => {
   const entry = /^ENTRYPOINT (\[.*sallyport\.js"\])$/m.exec(readProject('Dockerfile'))?.[1]
   assert.deepEqual(JSON.parse(entry ?? '[]'), ['node', ...GATE_FLAGS, '/opt/sallyport/dist/sallyport.js'])
+})
+
+test('the image tells malloc what was measured', () => {
+  const text = readProject('Dockerfile')
+  for (const [name, value] of Object.entries(GATE_ENV)) assert.match(text, new RegExp(`^(?:ENV |    ).*\\b${name}=${value}\\b`, 'm'))
 })
 
 function contentsOf(folder: string): unknown {
