@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
@@ -137,7 +136,9 @@ function createCommandSecret(
   }
 }
 
-function run(name: string, argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<Secret> {
+async function run(name: string, argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<Secret> {
+  // Loaded when a command is run: most gates run none.
+  const { execFile } = await import('node:child_process')
   const [file = '', ...args] = argv
   const scrubbed = Object.fromEntries(EXEC_ENVIRONMENT.flatMap((key) => (env[key] === undefined ? [] : [[key, env[key]]])))
   return new Promise((resolve, reject) => {
