@@ -11,3 +11,9 @@ export function bufferBytes(): number {
   collectGarbage()
   return process.memoryUsage().arrayBuffers
 }
+
+/** Memory of objects in this process that is still needed. */
+export function heapBytes(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
