@@ -154,7 +154,14 @@ for (const path of [
 }
 
 test('I14 the sidecar cannot write its root filesystem, its policy or its secrets', async () => {
-  for (const path of ['/x', '/opt/sallyport/dist/sallyport.js', '/etc/sallyport/policy/x', '/run/secrets/x']) {
+  for (const path of [
+    '/x',
+    '/opt/sallyport/dist/sallyport.js',
+    '/opt/sallyport/dist/main.cache',
+    '/opt/sallyport/dist/x',
+    '/etc/sallyport/policy/x',
+    '/run/secrets/x',
+  ]) {
     assert.notEqual((await session.sidecar(['sh', '-c', `echo x >> ${path}`])).code, 0, path)
   }
 })

@@ -7,8 +7,10 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { bundleInto, GATE_ENV, GATE_FLAGS } from '../../scripts/build.ts'
 import { SAMPLE_ENV, samplePolicy, SAMPLE_WAYS } from '../../scripts/sample-gate.ts'
+import { exec } from '../support/pki.ts'
 import { readProject } from '../support/tree.ts'
 
+const CODE_CACHE = new URL('../../src/cli/code-cache.ts', import.meta.url).href
 const home = mkdtempSync(path.join(tmpdir(), 'sallyport-bundle-'))
 const dist = path.join(home, 'dist')
 before(() => bundleInto(dist))
@@ -44,6 +46,12 @@ for (const { how, prepare } of [
     assert.deepEqual(contentsOf(dist), files)
   })
 }
+
+test('V8 takes the code of the bundle from its cache', async () => {
+  await bundleInto(dist)
+  const code = `import(${JSON.stringify(CODE_CACHE)}).then((made) => console.log(made.compileMain(${JSON.stringify(dist)}).isCached))`
+  assert.equal((await exec(process.execPath, [...GATE_FLAGS, '-e', code])).stdout.trim(), 'true')
+})
 
 test('the image starts the gate with the flags that its code was cached with', () => {
   const entry = /^ENTRYPOINT (\[.*sallyport\.js"\])$/m.exec(readProject('Dockerfile'))?.[1]
