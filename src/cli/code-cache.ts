@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 
 /** What the bundle is called, beside `CACHE_FILE`. */
@@ -25,6 +26,8 @@ export type Compiled = {
  * @throws ENOENT without a bundle
  */
 export function compileMain(folder: string): Compiled {
+  // The flag of the image that V8 compares: a command that is started without it takes the same code.
+  setFlagsFromString('--expose-gc')
   const filename = join(folder, MAIN_FILE)
   // The bundle is ASCII: one byte a character in memory as well.
   const source = `(function (require, __filename) {${readFileSync(filename, 'latin1')}\n})`
