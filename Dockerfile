@@ -30,7 +30,7 @@ ENV NODE_ENV=production \
 HEALTHCHECK --interval=2s --timeout=3s --start-period=10s --retries=5 \
   CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/7070 && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r line <&3 && [[ $line == *' 200 '* ]]"]
 # A small young generation and a collection after the start; GATE_FLAGS and GATE_ENV of scripts/build.ts, figures in docs/PERFORMANCE.md.
-ENTRYPOINT ["node", "--max-semi-space-size=2", "--expose-gc", "/opt/sallyport/dist/sallyport.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=8", "--expose-gc", "/opt/sallyport/dist/sallyport.js"]
 CMD ["sidecar"]
 
 FROM ${NODE_IMAGE} AS agent

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { MAIN_FILE } from '../src/cli/code-cache.ts'
 
 /** What Node is started with in the image: V8 takes code only from a cache that was made with the same flags. */
-export const GATE_FLAGS = ['--max-semi-space-size=2', '--expose-gc'] as const
+export const GATE_FLAGS = ['--max-semi-space-size=8', '--expose-gc'] as const
 /**
  * What the image tells malloc: one pool instead of one for each of Node's threads, and limits that stay where they are, so that what is
  * freed after the start goes back to the system. 8 MB.
