@@ -111,18 +111,25 @@ function readExtensions(extensions: Reader): ClientHello {
   let hasEch = false
   while (extensions.left > 0) {
     const type = extensions.uint(2)
-    const data = extensions.take(extensions.uint(2))
+    const length = extensions.uint(2)
+    if (type !== SERVER_NAME && type !== ALPN) {
+      extensions.skip(length)
+      if (extensions.isBroken) return invalid('its extensions do not add up')
+      if (type === ECH) hasEch = true
+      continue
+    }
+    const data = extensions.take(length)
     if (extensions.isBroken) return invalid('its extensions do not add up')
     // RFC 8446 §4.2: no extension twice. Two names would let two parsers read two hosts.
     if (type === SERVER_NAME) {
       if (serverName !== undefined) return invalid('it has two server names')
       serverName = readServerName(data)
       if (serverName === undefined) return invalid('its server name is malformed')
-    } else if (type === ALPN) {
+    } else {
       if (alpn !== undefined) return invalid('it has two lists of protocols')
       alpn = readProtocols(data)
       if (alpn === undefined) return invalid('its list of protocols is malformed')
-    } else if (type === ECH) hasEch = true
+    }
   }
   return { state: 'complete', serverName, hasEch, alpn: alpn ?? [] }
 }
@@ -174,11 +181,15 @@ class Reader {
   }
 
   skip(count: number): void {
-    this.take(count)
+    if (this.isBroken || count > this.left) this.isBroken = true
+    else this.#at += count
   }
 
   uint(size: 1 | 2): number {
-    const bytes = this.take(size)
-    return this.isBroken ? 0 : bytes.readUIntBE(0, size)
+    const at = this.#at
+    this.skip(size)
+    if (this.isBroken) return 0
+    const first = this.#bytes[at] ?? 0
+    return size === 1 ? first : (first << 8) | (this.#bytes[at + 1] ?? 0)
   }
 }

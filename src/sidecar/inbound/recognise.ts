@@ -7,6 +7,8 @@ const TLS_HANDSHAKE = 22
 /** A request line begins with a method: upper-case letters, then a space. The longest that llhttp knows has 12. */
 const METHOD = /^[A-Z][A-Z-]{0,15}(?: |$)/
 
+const NOTHING = Buffer.alloc(0)
+
 /** What a client of HTTP/2 begins with that has not asked whether it is spoken here (RFC 9113 §3.4). As a method PRI is nobody's. */
 const HTTP2_PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 
@@ -15,29 +17,20 @@ const HTTP2_PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
  * takes the socket reads them again. The socket is left paused.
  */
 export function recognise(socket: Socket): Promise<Recognised> {
+  if (socket.destroyed || socket.readableEnded) return Promise.resolve({ kind: 'closed' })
   return new Promise((resolve) => {
     const held = new FirstBytes()
     const hello = new ClientHelloReader()
-    const timer = setTimeout(
-      () =>
-        settle({
-          kind: 'unknown',
-          problem: held.bytes.length === 0 ? 'nothing was sent in time' : 'the first message was not complete in time',
-        }),
-      LIMITS.recognitionMs,
-    )
-
     function settle(found: Recognised): void {
       clearTimeout(timer)
-      socket.off('readable', onReadable)
+      socket.off('data', onData)
       socket.off('close', onClosed)
       socket.off('end', onClosed)
+      socket.pause()
       if (held.bytes.length > 0 && !socket.destroyed && !socket.readableEnded) socket.unshift(held.bytes)
       resolve(found)
     }
-    function onReadable(): void {
-      const chunk: unknown = socket.read()
-      if (!Buffer.isBuffer(chunk)) return
+    function onData(chunk: Buffer): void {
       held.add(chunk)
       const found = look(held.bytes, hello)
       if (found) settle(found)
@@ -49,11 +42,15 @@ export function recognise(socket: Socket): Promise<Recognised> {
           : { kind: 'unknown', problem: 'the connection ended before the first message was complete' },
       )
     }
-    if (socket.destroyed || socket.readableEnded) return onClosed()
-    socket.on('readable', onReadable)
-    socket.once('close', onClosed)
-    socket.once('end', onClosed)
-    onReadable()
+    const timer = setTimeout(() => {
+      const problem = held.bytes.length === 0 ? 'nothing was sent in time' : 'the first message was not complete in time'
+      settle({ kind: 'unknown', problem })
+    }, LIMITS.recognitionMs)
+    // Events of the data, not of its being readable: those come two turns later, for each piece.
+    socket.on('data', onData)
+    socket.on('close', onClosed)
+    socket.on('end', onClosed)
+    socket.resume()
   })
 }
 
@@ -75,18 +72,15 @@ function look(bytes: Buffer, reader: ClientHelloReader): Recognised | undefined 
 
 /** Bytes one behind the other. The room doubles: a client that sends them one by one must not cost their square. */
 class FirstBytes {
-  #room: Buffer = Buffer.alloc(0)
-  #length = 0
-
-  get bytes(): Buffer {
-    return this.#room.subarray(0, this.#length)
-  }
+  bytes: Buffer = NOTHING
+  #room: Buffer = NOTHING
 
   add(chunk: Buffer): void {
-    const length = this.#length + chunk.length
-    if (this.#length === 0) this.#room = chunk
+    const before = this.bytes.length
+    const length = before + chunk.length
+    if (before === 0) this.#room = chunk
     else if (length > this.#room.length) this.#room = Buffer.concat([this.bytes, chunk], 2 * length)
-    else chunk.copy(this.#room, this.#length)
-    this.#length = length
+    else chunk.copy(this.#room, before)
+    this.bytes = length === this.#room.length ? this.#room : this.#room.subarray(0, length)
   }
 }

@@ -37,6 +37,7 @@ const HTTP_ANSWER = Buffer.from(
 )
 const HTTP_METHOD = /^[A-Z][A-Z-]{0,15}(?: |$)/
 const TLS_HANDSHAKE = 22
+const NOTHING = Buffer.alloc(0)
 
 /**
  * Reads a SOCKS5 handshake up to and with the request (RFC 1928, RFC 1929), and says everything before the reply to it.
@@ -45,7 +46,7 @@ const TLS_HANDSHAKE = 22
  */
 export function negotiate(socket: Socket, options: HandshakeOptions = {}): Promise<Handshake> {
   return new Promise((resolve, reject) => {
-    let bytes: Buffer = Buffer.alloc(0)
+    let bytes: Buffer = NOTHING
     let stage: Stage = 'greeting'
     const timer = setTimeout(() => {
       const refusal: Refusal = { code: 'head_timeout', message: 'the SOCKS handshake was not complete in time' }
@@ -54,19 +55,18 @@ export function negotiate(socket: Socket, options: HandshakeOptions = {}): Promi
 
     function stop(): void {
       clearTimeout(timer)
-      socket.off('readable', onReadable)
+      socket.off('data', onData)
       socket.off('close', onClosed)
       socket.off('end', onClosed)
+      socket.pause()
       if (bytes.length > 0 && !socket.destroyed && !socket.readableEnded) socket.unshift(bytes)
     }
     function settle(handshake: Handshake): void {
       stop()
       resolve(handshake)
     }
-    function onReadable(): void {
-      const chunk: unknown = socket.read()
-      if (!Buffer.isBuffer(chunk)) return
-      bytes = Buffer.concat([bytes, chunk])
+    function onData(chunk: Buffer): void {
+      bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk])
       try {
         advance()
       } catch (error) {
@@ -90,10 +90,10 @@ export function negotiate(socket: Socket, options: HandshakeOptions = {}): Promi
     }
     socket.on('error', () => socket.destroy())
     if (socket.destroyed || socket.readableEnded) return onClosed()
-    socket.on('readable', onReadable)
-    socket.once('close', onClosed)
-    socket.once('end', onClosed)
-    onReadable()
+    socket.on('data', onData)
+    socket.on('close', onClosed)
+    socket.on('end', onClosed)
+    socket.resume()
   })
 }
 

@@ -18,7 +18,7 @@ for (const { bytes, why } of [
     await using sockets = await openSocketPair()
     sockets.client.write(bytes)
     assert.deepEqual(await recognise(sockets.server), { kind: 'http' })
-    const [again] = (await once(sockets.server, 'data')) as [Buffer]
+    const [again] = (await once(sockets.server.resume(), 'data')) as [Buffer]
     assert.equal(again.toString(), bytes)
   })
 }
@@ -59,7 +59,7 @@ test('TLS is recognised with its server name, and without one', async () => {
     const secure = connectTls({ socket: sockets.client, ...(serverName && { servername: serverName }), rejectUnauthorized: false })
     secure.on('error', () => {})
     assert.deepEqual(await recognise(sockets.server), { kind: 'tls', serverName, hasEch: false })
-    const [hello] = (await once(sockets.server, 'data')) as [Buffer]
+    const [hello] = (await once(sockets.server.resume(), 'data')) as [Buffer]
     assert.equal(hello[0], 22)
     secure.destroy()
   }

@@ -250,7 +250,7 @@ async function openSocksPort(options: HandshakeOptions): Promise<AsyncDisposable
         return socket.end(ends.kind === 'refused' && ends.reply !== undefined ? writeReply(ends.reply) : Buffer.alloc(0))
       socket.write(writeReply(0))
       const body = JSON.stringify(ends.request.address)
-      return socket.once('data', () => socket.end(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`))
+      return socket.resume().once('data', () => socket.end(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`))
     })
   })
   listener.listen(0, '127.0.0.1')
