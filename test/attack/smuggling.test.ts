@@ -9,6 +9,7 @@ import { dialPort, EVERY_WAY, openEveryWay, routeTo, type EveryWay, type Way } f
 import { headerOf, openHttp2Upstream, type Http2Upstream, type StreamRequest } from '../support/http2-upstream.ts'
 import { exchangeOn, exchangeRaw, statusOf } from '../support/raw-client.ts'
 import { CANARY } from '../support/setting.ts'
+import { REFUSED, REFUSED_BODIES, SMUGGLED } from '../support/smuggling.ts'
 import { openRawUpstream } from '../support/upstream.ts'
 
 /** One upstream of each version of HTTP, and one whose bytes are looked at. */
@@ -64,87 +65,6 @@ async function exchange(way: Way, host: Host, bytes: string): Promise<string> {
   )
 }
 
-const SMUGGLED = 'GET TARGET/smuggled HTTP/1.1\r\nHost: HOST\r\n\r\n'
-
-const REFUSED: readonly (readonly [why: string, head: string, body?: string])[] = [
-  ['two lengths that differ', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\nContent-Length: 40\r\n'],
-  ['two equal lengths', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nContent-Length: 4\r\n', 'body'],
-  ['a list of lengths', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4, 4\r\n', 'body'],
-  ['a signed length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: +4\r\n', 'body'],
-  ['a negative length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: -4\r\n'],
-  ['a hexadecimal length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0x4\r\n', 'body'],
-  ['an empty length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: \r\n'],
-  ['length and chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'],
-  ['chunked and length', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n', '0\r\n\r\n'],
-  ['chunked, identity', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked, identity\r\n', '0\r\n\r\n'],
-  ['identity', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: identity\r\n'],
-  ['x-chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: x-chunked\r\n', '0\r\n\r\n'],
-  ['gzip, chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: gzip, chunked\r\n', '0\r\n\r\n'],
-  ['chunked twice', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'],
-  ['a vertical tab before chunked', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: \x0bchunked\r\n', '0\r\n\r\n'],
-  ['space before the colon', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length : 4\r\n', 'body'],
-  ['space before the colon of Transfer-Encoding', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding : chunked\r\n', '0\r\n\r\n'],
-  ['obsolete line folding', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\n'],
-  ['NUL in a value', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\0b\r\n'],
-  ['NUL in a name', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX\0: a\r\n'],
-  ['bare CR in a value', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\rTransfer-Encoding: chunked\r\n'],
-  ['bare LF between fields', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: a\nContent-Length: 4\r\n'],
-  ['a field without a colon', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nX\r\n'],
-  ['an empty field name', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\n: x\r\n'],
-  ['HTTP/2.0 in the request line', 'GET TARGET HTTP/2.0\r\nHost: HOST\r\n'],
-  ['HTTP/1.9', 'GET TARGET HTTP/1.9\r\nHost: HOST\r\n'],
-  [
-    'Upgrade: h2c',
-    'GET TARGET HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n',
-  ],
-  ['Upgrade: websocket', 'GET TARGET HTTP/1.1\r\nHost: HOST\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'],
-  [
-    'Transfer_Encoding, which some servers fold',
-    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer_Encoding: chunked\r\nContent-Length: 0\r\n',
-  ],
-  ['Content_Length, which some servers fold', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent_Length: 50\r\nContent-Length: 0\r\n'],
-  ['TRACE', 'TRACE TARGET HTTP/1.1\r\nHost: HOST\r\n'],
-  ['more header fields than the limit', `GET TARGET HTTP/1.1\r\nHost: HOST\r\n${'X: y\r\n'.repeat(300)}`],
-  ['a header longer than the limit', `GET TARGET HTTP/1.1\r\nHost: HOST\r\nX: ${'y'.repeat(1_000_000)}\r\n`],
-  ['three equal lengths in one field', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4,4,4\r\n', 'body'],
-  [
-    'a length with a zero before it and another',
-    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nContent-Length: 04\r\n',
-    'body',
-  ],
-  ['a length with a line tab', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: \x0b4\r\n', 'body'],
-  ['a length with a fraction', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4.0\r\n', 'body'],
-  ['a length past 64 bits', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 18446744073709551620\r\n', 'body'],
-  ['chunked and nothing', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked,\r\n', '0\r\n\r\n'],
-  ['chunked with a parameter', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked;q=1\r\n', '0\r\n\r\n'],
-  ['chunked in quotes', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: "chunked"\r\n', '0\r\n\r\n'],
-  [
-    'chunked and then identity',
-    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n',
-    '0\r\n\r\n',
-  ],
-  [
-    'identity and then chunked',
-    'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n',
-    '0\r\n\r\n',
-  ],
-  ['chunked that is folded', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding:\r\n chunked\r\n', '0\r\n\r\n'],
-  ['chunked with a NUL behind it', 'POST TARGET HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\0\r\n', '0\r\n\r\n'],
-  [
-    'chunked in HTTP/1.0 with a length',
-    'POST TARGET HTTP/1.0\r\nHost: HOST\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n',
-    '0\r\n\r\n',
-  ],
-  ['a head that ends in bare LFs', 'GET TARGET HTTP/1.1\nHost: HOST\n\n'],
-  ['a bare LF behind the request line', 'GET TARGET HTTP/1.1\nHost: HOST\r\n'],
-  ['NUL in the request line', 'GET TARGET\0 HTTP/1.1\r\nHost: HOST\r\n'],
-  ['two spaces and another version behind the target', 'GET TARGET HTTP/1.1 HTTP/1.1\r\nHost: HOST\r\n'],
-  ['a version in lower case', 'GET TARGET http/1.1\r\nHost: HOST\r\n'],
-  ['space before the first field', 'GET TARGET HTTP/1.1\r\n Host: HOST\r\nHost: HOST\r\n'],
-  ['CL.TE in the case of TRACE', 'TRACE TARGET HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\n', 'body'],
-  ['CONNECT', 'CONNECT TARGET HTTP/1.1\r\nHost: HOST\r\n'],
-]
-
 for (const way of EVERY_WAY) {
   for (const [why, head, body = ''] of REFUSED) {
     test(`I10 ${way}: ${why} is refused, and no upstream gets the request or what follows it`, async () => {
@@ -160,20 +80,7 @@ for (const way of EVERY_WAY) {
     })
   }
 
-  for (const [why, body] of [
-    ['a bad chunk size', 'zz\r\nbody\r\n0\r\n\r\n'],
-    ['a negative chunk size', '-1\r\nbody\r\n0\r\n\r\n'],
-    ['a chunk size past 64 bits', 'fffffffffffffffff\r\nbody\r\n0\r\n\r\n'],
-    ['a chunk size in C’s notation', '0x4\r\nbody\r\n0\r\n\r\n'],
-    ['space behind a chunk size', '4 \r\nbody\r\n0\r\n\r\n'],
-    ['bare LF after a chunk size', '4\nbody\r\n0\r\n\r\n'],
-    ['bare LF after a chunk', '4\r\nbody\n0\r\n\r\n'],
-    ['bare LF in an extension', '4;a=b\nbody\r\n0\r\n\r\n'],
-    ['bytes after a chunk', '4\r\nbodyX\r\n0\r\n\r\n'],
-    ['a NUL in a trailer', '4\r\nbody\r\n0\r\nX: a\0b\r\n\r\n'],
-    ['a length in its trailers', '4\r\nbody\r\n0\r\nContent-Length: 9\r\n\r\n'],
-    ['a folded trailer', '4\r\nbody\r\n0\r\nX: a\r\n b\r\n\r\n'],
-  ] as const) {
+  for (const [why, body] of REFUSED_BODIES) {
     test(`I10 ${way}: a chunked body with ${why} never completes at an upstream, and nothing is smuggled`, async () => {
       for (const host of [API, STREAMS] as const) {
         const { requests } = UPSTREAMS[host]()

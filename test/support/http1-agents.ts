@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer as createHttpServer, type IncomingMessage, type Server as HttpServer } from 'node:http'
+import { createServer as createHttpServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from 'node:http'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { pino } from 'pino'
 import type { Refusal } from '../../src/kernel/errors.ts'
@@ -80,7 +80,7 @@ export async function readAndAnswer(agent: Agent, requests: ReadRequest[]): Prom
 
 /** Node's own server, as strict as it is by itself, with the same story. */
 export async function openNodeServer(
-  onRequest: (request: IncomingMessage) => void,
+  onRequest: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<AsyncDisposable & { readonly port: number; readonly server: HttpServer }> {
   const server = createHttpServer({
     insecureHTTPParser: false,

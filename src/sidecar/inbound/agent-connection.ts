@@ -267,9 +267,8 @@ export class AgentConnection implements MessageHandler, Line {
   readonly #onEnd = (): void => {
     // Who ended their side waits for no answer.
     if (this.#early || this.#due !== undefined || this.#arriving !== undefined || this.#waiting.length > 0) return this.destroy()
-    if (this.#isDeaf) return
     try {
-      this.#parser.finish()
+      if (!this.#isDeaf) this.#parser.finish()
       this.socket.end()
     } catch (error) {
       if (!(error instanceof MessageError)) throw error

@@ -59,7 +59,8 @@ export class Http1Agent implements Agent {
     this.head = { method: head.method, url: head.target, rawHeaders: head.headers, isUpgrade }
     this.isModern = head.version === '1.1'
     this.body = body
-    this.#isKept = head.keepsAlive && !isUpgrade
+    // Behind an upgrade nobody reads on, taken or not.
+    this.#isKept = head.keepsAlive && !head.isUpgrade
     this.#isContinued = !expectsContinue
   }
 
