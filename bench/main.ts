@@ -72,7 +72,9 @@ async function compare(options: Options, results: Results, peers: readonly strin
 }
 
 function report(options: Options, rows: readonly Row[]): number {
-  say(`${detailTables(rows)}\n\n${goalsTable(judge(grouped(rows), rows))}`)
+  say(
+    `${detailTables(rows)}\n\n${goalsTable(judge(grouped(rows), rows).filter((goal) => options.isWriting || goal.verdict !== 'not measured'))}`,
+  )
   if (options.isWriting) {
     const { body, pictures } = figuresReport(rows)
     writeSection('figures', body, pictures)

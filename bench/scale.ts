@@ -10,6 +10,7 @@ import { availableMb, pssMbOf, rssMbOf } from './proc.ts'
 import { startProxy, type RunningProxy } from './proxy.ts'
 import type { Growth, Results } from './results.ts'
 import { machineText, markdownTable, written } from './table.ts'
+import { checkWorks } from './works.ts'
 
 const CONNECTIONS = [1, 64, 1_000, 5_000]
 const RULES = [10, 1_000, 10_000]
@@ -21,6 +22,8 @@ const PACED_PER_SECOND = 2_000
 /** Connections that a client out of control may open. */
 const OVERLOAD_CONNECTIONS = 5_000
 const IDLE_MS = 3_000
+/** An overload that is not over by then was its end. */
+const RECOVERY_MS = 60_000
 /** What one more gate takes at most, so that a small machine is not filled. */
 const GATE_MB = 120
 
@@ -149,16 +152,24 @@ async function withLoad(options: Options): Promise<Part> {
   const seconds = Math.max(3, options.seconds)
   const peak = await runPload(loadOf('fwd64', 'forward', 64, proxy), { seconds, warm: 1 }, clientCpu, proxy.pid)
   const rows = [growthOf(0, peak, peak.rps, seconds)]
+  let recovery = 0
   for (const factor of LOADS) {
     const more = ['-R', String(Math.round(peak.rps * factor)), '-O', String(OVERLOAD_CONNECTIONS)]
     const load = await runPload(loadOf('fwd64', 'forward', 64, proxy, more), { seconds, warm }, clientCpu, proxy.pid)
     rows.push(growthOf(factor, load, peak.rps, seconds))
-    // What waits in the gate's queues is not the next round's.
-    await sleep(IDLE_MS)
+    // What waits in queues is not the next round's.
+    recovery = Math.max(recovery, await untilAnswers(proxy))
   }
   const after = await runPload(loadOf('fwd64', 'forward', 64, proxy), { seconds, warm: 1 }, clientCpu, proxy.pid)
-  const back = `Afterwards, at 64 connections again: ${written((after.rps / peak.rps) * 100)} % of the peak, ${written(after.rss_mb)} MB.`
+  const back = `At most ${written(recovery, 1)} s after such a load a new request is answered; at 64 connections again: ${written((after.rps / peak.rps) * 100)} % of the peak, ${written(after.rss_mb)} MB.`
   return { title: 'Overload: requests at so many times the peak of `fwd64` (0: the peak itself, closed loop)', rows, note: back }
+}
+
+/** Seconds until one new request is answered. */
+async function untilAnswers(proxy: RunningProxy): Promise<number> {
+  const began = performance.now()
+  await checkWorks(proxy, 'forward', false, RECOVERY_MS)
+  return (performance.now() - began) / 1000
 }
 
 function growthOf(at: number, load: Loaded, peak: number, seconds: number): Growth {

@@ -15,8 +15,8 @@ const ANSWER_MS = 10_000
  * One request by hand: the answer is right, the header was injected, a tunnel shows the upstream's own certificate.
  * @throws Unavailable when the proxy does not do what the measure assumes
  */
-export async function checkWorks(proxy: RunningProxy, ability: Ability, isH2: boolean): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MS
+export async function checkWorks(proxy: RunningProxy, ability: Ability, isH2: boolean, patienceMs = PATIENCE_MS): Promise<void> {
+  const deadline = performance.now() + patienceMs
   for (;;) {
     try {
       return await tryOnce(proxy, ability, isH2)

@@ -136,14 +136,13 @@ static double percentile_us(const uint32_t *counts, double p) {
 // ---- connections ---------------------------------------------------------------------------------------------------
 static void open_conn(conn *c);
 
-static void note_error(const char *text) {
+static void note_error(const char *said) {
+  char text[64] = "";
+  for (int i = 0; i < 63 && said[i]; i++) text[i] = said[i] < 32 || said[i] == '"' || said[i] == '\\' ? ' ' : said[i];
   errors++;
   for (int i = 0; i < error_text_count; i++)
-    if (!strncmp(error_texts[i], text, 63)) return;
-  if (error_text_count < 8) {
-    char *to = error_texts[error_text_count++];
-    for (int i = 0; i < 63 && text[i]; i++) to[i] = text[i] < 32 || text[i] == '"' || text[i] == '\\' ? ' ' : text[i];
-  }
+    if (!strcmp(error_texts[i], text)) return;
+  if (error_text_count < 8) strcpy(error_texts[error_text_count++], text);
 }
 
 static void wait_for(conn *c, int events) {
