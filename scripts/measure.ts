@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { bundle, GATE_ENV, GATE_FLAGS } from './build.ts'
 import { measureContainerStart } from './measure-container.ts'
 import { redactorCost } from './redactor-cost.ts'
+import { scrubCost } from './scrub-cost.ts'
 import { SAMPLE_ENV, samplePolicy, SAMPLE_WAYS } from './sample-gate.ts'
 import { spread } from './spread.ts'
 import { ROOT, main } from './steps.ts'
@@ -40,7 +41,7 @@ await main(async () => {
       console.log(`${what.padEnd(8)} idle RSS      ${spread(of.map((run) => run.rssMb))} MB`)
     }
     for (const line of await measureContainerStart(RUNS)) console.log(line)
-    for (const line of redactorCost()) console.log(line)
+    for (const line of [...redactorCost(), ...scrubCost()]) console.log(line)
   } finally {
     rmSync(home, { recursive: true, force: true })
   }

@@ -25,6 +25,48 @@ test('a secret over any border of chunks does not come out of a plain body, whic
   }
 })
 
+test('an answer that comes whole goes out in one piece and has settled in the same turn, with nobody watching', () => {
+  for (const { body, out } of [
+    { body: 'a word that might go on', out: 'a word that might go on' },
+    { body: `all but ${CANARY.slice(0, -1)}`, out: `all but ${CANARY.slice(0, -1)}` },
+    { body: `k=${CANARY}`, out: `k=${MARKS}` },
+  ]) {
+    const run = openScrubbing()
+    const { agent } = run.scrubbed
+    agent.start(200, 'OK', ['Content-Length', String(body.length)])
+    agent.write(Buffer.from(body))
+    assert.deepEqual(run.behind.written.map(String), [out])
+    agent.end([])
+    assert.equal(run.behind.isEnded, true)
+    assert.equal(run.behind.listeners, 0)
+    assert.equal(run.scrubbed.settled(NEVER), undefined)
+    assert.equal(run.scrubbed.hits, body === out ? 0 : 1)
+  }
+})
+
+test('what comes behind the end that a head gave is not the answer’s, and fails it: the border could lie in a secret', () => {
+  const run = openScrubbing()
+  const { agent } = run.scrubbed
+  agent.start(200, 'OK', ['Content-Length', '6'])
+  agent.write(Buffer.from(CANARY.slice(0, 6)))
+  agent.write(Buffer.from(CANARY.slice(6)))
+  agent.end([])
+  assert.deepEqual(codes(run), ['upstream_invalid'])
+  assert.deepEqual([run.behind.bytes.toString(), run.behind.isEnded], [CANARY.slice(0, 6), false])
+})
+
+test('a length that a head gives twice, or not in digits, is no reason to look at a piece by itself', async () => {
+  for (const headers of [
+    ['content-length', '6', 'content-length', '6'],
+    ['content-length', '+6'],
+    ['content-length', ''],
+  ]) {
+    const run = openScrubbing()
+    await answerWith(run, headers, [Buffer.from(CANARY.slice(0, 6)), Buffer.from(CANARY.slice(6))])
+    assert.equal(run.behind.bytes.toString(), MARKS)
+  }
+})
+
 test('a body without a secret goes on as the same bytes in the same pieces', async () => {
   const run = openScrubbing()
   const chunks = cut(randomBytes(100_000), 10_000)

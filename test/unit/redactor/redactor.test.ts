@@ -139,6 +139,31 @@ test('a match is counted by the time that its last byte has come, before anythin
   assert.equal(stream.flush().toString(), '*'.repeat(40))
 })
 
+test('of many values together it is known whether one has a secret, and none has one over their borders', () => {
+  const controls = String.fromCharCode(...Array.from({ length: 32 }, (_, i) => i))
+  for (const secrets of [[TOKEN], [TOKEN, 'QQ'], [TOKEN, `${controls}!`], []]) {
+    const redactor = createRedactor(secretsOf(secrets))
+    assert.equal(redactor.areClean(['', TOKEN.slice(0, 20), TOKEN.slice(20), TOKEN.slice(0, -1), '']), true)
+    assert.equal(redactor.areClean([TOKEN.slice(0, 20), TOKEN, '']), secrets.length === 0)
+    assert.equal(redactor.areClean([`${'~'.repeat(40_000)}${TOKEN}`, '']), secrets.length === 0)
+    assert.equal(redactor.areClean(['~'.repeat(40_000), Buffer.from(TOKEN).toString('hex')]), secrets.length === 0)
+    assert.equal(redactor.areClean([]), true)
+  }
+})
+
+test('the last chunk gives what push and flush would give, whether a secret begins before it or not', () => {
+  const echo = `a ${TOKEN} ${Buffer.from(`~${TOKEN}`).toString('base64')} ${TOKEN.slice(0, -1)}`
+  for (let at = 0; at <= echo.length; at++) {
+    const [one, other] = [open(TOKEN), open(TOKEN)]
+    const chunks = [Buffer.from(echo.slice(0, at)), Buffer.from(echo.slice(at))] as const
+    const out = Buffer.concat([one.push(chunks[0]), one.last(chunks[1])])
+    assert.deepEqual(out, Buffer.concat([other.push(chunks[0]), other.push(chunks[1]), other.flush()]))
+    assert.deepEqual([one.hits, other.hits], [2, 2])
+    assert.equal(one.flush().length, 0)
+    assert.equal(one.last(Buffer.from(TOKEN)).toString(), '*'.repeat(40))
+  }
+})
+
 test('streams of one redactor do not know of each other', () => {
   const redactor = createRedactor([new Secret('S', TOKEN)])
   const [one, other] = [redactor.open(), redactor.open()]

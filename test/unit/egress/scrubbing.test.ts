@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TokenExchanges } from '../../../src/credential/credential.ts'
+import { parseHostname, type Hostname } from '../../../src/kernel/hostname.ts'
+import { LIMITS } from '../../../src/kernel/limits.ts'
+import { Secret } from '../../../src/kernel/secret.ts'
+import { system } from '../../../src/kernel/system.ts'
+import type { AllowedRule } from '../../../src/policy/policy.ts'
+import type { Enforced } from '../../../src/sidecar/egress/enforced.ts'
+import { ScrubbedBytes, type ScrubPlan } from '../../../src/sidecar/egress/scrub/plan.ts'
+import { createScrubbing, type Scrubbing } from '../../../src/sidecar/egress/scrubbing.ts'
+import { enforce } from '../../../src/sidecar/enforcement.ts'
+import { policyOf } from '../../support/policy.ts'
+
+const HOST = parseHostname('api.example.com') as Hostname
+const [OLD, NEW, MINTED, LATER] = ['old-value-7f3a9c', 'new-value-5e1b2d', 'minted-value-4f60', 'later-value-8a93']
+
+type World = {
+  readonly scrubbing: Scrubbing
+  now: Enforced
+  /** What token servers gave. */
+  minted: readonly Secret[]
+  plan(enforced?: Enforced, host?: Hostname): ScrubPlan
+}
+
+/** A credential for all of example.com whose token is exchanged, with a second secret beside it. */
+function open(): World {
+  const none: readonly Secret[] = []
+  const tokens = { known: () => world.minted } as Pick<TokenExchanges, 'known'> as TokenExchanges
+  const world: World = {
+    now: under(OLD),
+    minted: none,
+    scrubbing: createScrubbing(() => world.now, tokens),
+    plan(enforced = world.now, host = HOST) {
+      return world.scrubbing.planFor(enforced, host, { scrub: 'replace' } as AllowedRule) ?? assert.fail('nothing is looked into')
+    },
+  }
+  return world
+}
+
+function under(value: string, secret = 'API'): Enforced {
+  const policy = policyOf(`
+version: 1
+network:
+  rules:
+    - {id: api, host: "*.example.com", action: allow}
+credentials:
+  - id: api
+    secret: CLIENT
+    oauth2: {grant: client_credentials, token_url: "https://auth.example.org/token", client_id: c}
+    inject: {domains: ["*.example.com"], header: Authorization, prefix: "Bearer ", also: [{header: X-Key, secret: ${secret}}]}
+secrets:
+  - {name: CLIENT, source: "env:CLIENT"}
+  - {name: ${secret}, source: "env:${secret}"}
+`)
+  return enforce(policy, { env: { CLIENT: 'client-password-1', [secret]: value }, placeholderSeed: 'seed', system }, 0)
+}
+
+const finds = (plan: ScrubPlan, value: string): boolean => !plan.redactor.isClean(Buffer.from(value))
+
+test('I24 what a credential becomes is found from then on, in answers under way as well, and what it was is found on', () => {
+  const world = open()
+  const plan = world.plan()
+  const bytes = new ScrubbedBytes(plan)
+  assert.deepEqual([finds(plan, OLD), finds(plan, MINTED)], [true, false])
+  assert.equal(bytes.push(Buffer.from(`! ${MINTED.slice(0, 6)}`)).toString(), '! ')
+  world.minted = [new Secret('token', MINTED)]
+  // Its beginning came before it was known.
+  assert.equal(bytes.push(Buffer.from(`${MINTED.slice(6)} `)).toString(), `${'*'.repeat(MINTED.length)} `)
+  world.minted = [new Secret('token', LATER)]
+  assert.deepEqual(
+    [OLD, MINTED, LATER].map((value) => finds(plan, value)),
+    [true, true, true],
+  )
+  world.now = under(NEW)
+  assert.deepEqual(
+    [OLD, NEW, MINTED, LATER].map((value) => finds(plan, value)),
+    [true, true, true, true],
+  )
+  assert.equal(finds(plan, 'client-password-1'), false)
+})
+
+test('I24 what a request carries of a policy that is no longer in force is found in its answer', () => {
+  const world = open()
+  const begun = world.now
+  world.now = under(NEW)
+  assert.deepEqual(
+    [OLD, NEW].map((value) => finds(world.plan(begun), value)),
+    [true, true],
+  )
+  const other = under(LATER, 'OTHER')
+  world.now = other
+  assert.deepEqual(
+    [OLD, LATER].map((value) => finds(world.plan(begun), value)),
+    [true, true],
+  )
+})
+
+test('what cannot be looked for is no answer, however often it is asked for', () => {
+  const world = open()
+  const plan = world.plan()
+  const long = 'x'.repeat(LIMITS.redactorPieceCharsMax)
+  // Pieces that are alike are one, so that each is another one.
+  const value = Array.from({ length: 2_000 }, (_, i) => `${i}${long}`.slice(0, LIMITS.redactorPieceCharsMax)).join('')
+  world.minted = [new Secret('token', value)]
+  for (let i = 0; i < 3; i++) {
+    assert.throws(() => plan.redactor, { code: 'secret_invalid' })
+    assert.throws(() => world.plan(), { code: 'secret_invalid' })
+  }
+})
+
+test('answers of one host share a plan, for as long as the policy is the same and hosts are not without number', () => {
+  const world = open()
+  const plan = world.plan()
+  assert.equal(world.plan(), plan)
+  assert.equal(world.plan().redactor, plan.redactor)
+  for (let i = 0; i < LIMITS.scrubbedHostsMax; i++) world.plan(world.now, parseHostname(`h${i}.example.com`) as Hostname)
+  assert.notEqual(world.plan(), plan)
+  assert.equal(world.plan().redactor, plan.redactor)
+  const before = world.plan()
+  world.now = under(OLD)
+  assert.notEqual(world.plan(), before)
+})
+
+test('hits of all hosts with the same credentials are counted together', () => {
+  const world = open()
+  const other = world.plan(world.now, parseHostname('other.example.com') as Hostname)
+  assert.equal(world.plan().onHits(LIMITS.scrubHitsMax), true)
+  assert.equal(other.onHits(1), false)
+})
+
+test('nothing is looked into where no secret is bound to the host, or the rule says so', () => {
+  const world = open()
+  const elsewhere = parseHostname('example.org') as Hostname
+  assert.equal(world.scrubbing.planFor(world.now, elsewhere, { scrub: 'replace' } as AllowedRule), undefined)
+  assert.equal(world.scrubbing.planFor(world.now, HOST, { scrub: 'off' } as AllowedRule), undefined)
+  assert.equal(world.scrubbing.planFor(world.now, HOST, { scrub: 'block' } as AllowedRule)?.mode, 'block')
+  assert.equal(world.plan().mode, 'replace')
+})
