@@ -49,6 +49,8 @@ export class AgentConnection implements MessageHandler, Line {
   #leaving: MessageHead | undefined
   /** What came behind a handshake before its answer. */
   #early: Buffer[] | undefined
+  /** What is to be told behind the last answer. */
+  #failure: Refusal | undefined
   /** No request comes behind the one that is being read. */
   #isLast = false
   /** What comes is not looked at any more; `isTalking` when something did. */
@@ -114,13 +116,13 @@ export class AgentConnection implements MessageHandler, Line {
     return socket
   }
 
-  /** What came is no request. While an answer is due, one more would be taken for it: then the connection ends without. */
+  /** What came is no request. It is told when the answers before it are given: earlier it would be taken for one of them. */
   fail(refusal: Refusal): void {
-    const isBusy = this.#due !== undefined || this.#arriving !== undefined || this.#waiting.length > 0
-    if (this.#isDeaf || isBusy) return this.destroy()
+    if (this.#isDeaf || this.#arriving !== undefined) return this.destroy()
     this.#isDeaf = true
     this.#deadlineMs = Infinity
-    this.#service.refuse(this, refusal)
+    if (this.#due !== undefined || this.#waiting.length > 0) this.#failure = refusal
+    else this.#service.refuse(this, refusal)
   }
 
   /** Ends it if it has had its time. */
@@ -230,6 +232,7 @@ export class AgentConnection implements MessageHandler, Line {
   #awaitNext(): void {
     // Not now, in the midst of the upstream's answer to the one before.
     if (this.#waiting.length > 0) process.nextTick(this.#next)
+    else if (this.#failure) this.#service.refuse(this, this.#failure)
     else if (!this.#isHeadDue) this.#deadlineMs = this.#in(LIMITS.keepAliveMs)
   }
 

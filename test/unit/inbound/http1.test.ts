@@ -308,3 +308,22 @@ test('an agent that ends its side before it has its answer is gone, as one is th
   }
   assert.equal(gone.length, 3)
 })
+
+test('what is no request is told behind the answers that are due before it, and ends the connection', async () => {
+  let answer: (() => void) | undefined
+  await using agents = await openHttp1Agents(async (agent) => {
+    if (agent.head.url === '/1') await new Promise<void>((resolve) => (answer = resolve))
+    agent.start(200, 'OK', ['Content-Length', '2'])
+    agent.write(Buffer.from(agent.head.url))
+    agent.end([])
+  })
+  const socket = await dialLocal(agents.port)
+  const said = readToEnd(socket)
+  const requests = ['/1', '/2'].map((url) => `GET ${url} HTTP/1.1\r\nHost: a\r\n\r\n`).join('')
+  socket.write(`${requests}\0\r\n\r\nGET /3 HTTP/1.1\r\nHost: a\r\n\r\n`)
+  await eventually(() => assert.ok(answer))
+  assert.deepEqual(agents.refused, [])
+  answer?.()
+  assert.match(await said, /\/1HTTP\/1\.1 200 [^]*\/2HTTP\/1\.1 400 /)
+  assert.deepEqual(agents.refused, ['request_malformed'])
+})
