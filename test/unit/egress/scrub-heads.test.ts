@@ -58,6 +58,19 @@ test('a secret in trailers becomes marks; digests in trailers do not go on', asy
   assert.deepEqual(run.behind.rawTrailers, ['grpc-message', `no ${MARKS}`, 'last', 'one'])
 })
 
+test('a field whose name has a secret but for the case goes on neither in 103 nor in trailers', async () => {
+  const run = openScrubbing()
+  run.scrubbed.agent.sendInterim(103, ['a', 'b', `X-${CANARY.toUpperCase()}`, 'v'])
+  await answerWith(run, [], [body], ['c', 'd', CANARY.toUpperCase(), 'v'])
+  assert.deepEqual(
+    [run.behind.interim[0]?.headers, run.behind.rawTrailers],
+    [
+      ['a', 'b'],
+      ['c', 'd'],
+    ],
+  )
+})
+
 for (const name of ['Digest', 'content-digest', 'Repr-Digest', 'Content-MD5'])
   test(`${name} does not go on with a body that is looked into`, async () => {
     const run = openScrubbing()

@@ -20,16 +20,18 @@ type World = {
   now: Enforced
   /** What token servers gave. */
   minted: readonly Secret[]
+  ofOther: readonly Secret[]
   plan(enforced?: Enforced, host?: Hostname): ScrubPlan
 }
 
 /** A credential for all of example.com whose token is exchanged, with a second secret beside it. */
 function open(): World {
   const none: readonly Secret[] = []
-  const tokens = { known: () => world.minted } as Pick<TokenExchanges, 'known'> as TokenExchanges
+  const tokens = { known: (id) => (id === 'api' ? world.minted : world.ofOther) } as Pick<TokenExchanges, 'known'> as TokenExchanges
   const world: World = {
     now: under(OLD),
     minted: none,
+    ofOther: none,
     scrubbing: createScrubbing(() => world.now, tokens),
     plan(enforced = world.now, host = HOST) {
       return world.scrubbing.planFor(enforced, host, { scrub: 'replace' } as AllowedRule) ?? assert.fail('nothing is looked into')
@@ -38,7 +40,8 @@ function open(): World {
   return world
 }
 
-function under(value: string, secret = 'API'): Enforced {
+/** @param domain of the first credential; the second is for another host */
+function under(value: string, secret = 'API', domain = '*.example.com'): Enforced {
   const policy = policyOf(`
 version: 1
 network:
@@ -48,7 +51,11 @@ credentials:
   - id: api
     secret: CLIENT
     oauth2: {grant: client_credentials, token_url: "https://auth.example.org/token", client_id: c}
-    inject: {domains: ["*.example.com"], header: Authorization, prefix: "Bearer ", also: [{header: X-Key, secret: ${secret}}]}
+    inject: {domains: ["${domain}"], header: Authorization, prefix: "Bearer ", also: [{header: X-Key, secret: ${secret}}]}
+  - id: other
+    secret: CLIENT
+    oauth2: {grant: client_credentials, token_url: "https://auth.example.org/token", client_id: d}
+    inject: {domains: [${domain === '*.example.com' ? 'other.example.net' : 'other.example.com'}], header: Authorization, prefix: "Bearer "}
 secrets:
   - {name: CLIENT, source: "env:CLIENT"}
   - {name: ${secret}, source: "env:${secret}"}
@@ -94,6 +101,20 @@ test('I24 what a request carries of a policy that is no longer in force is found
     [OLD, LATER].map((value) => finds(world.plan(begun), value)),
     [true, true],
   )
+})
+
+test('I24 a host finds its values also when what finds them has forgotten them over those of another host', () => {
+  const world = open()
+  const plan = world.plan()
+  const other = world.plan(world.now, parseHostname('other.example.com') as Hostname)
+  // From here on the two have other credentials each.
+  world.now = under(OLD, 'API', 'api.example.com')
+  assert.equal(finds(plan, OLD), true)
+  for (let i = 0; i < 4 * LIMITS.formerSecretsMax; i++) {
+    world.ofOther = [new Secret('token', `value-of-the-other-${i}-`)]
+    assert.equal(finds(other, `value-of-the-other-${i}-`), true)
+  }
+  assert.equal(finds(plan, OLD), true)
 })
 
 test('what cannot be looked for is no answer, however often it is asked for', () => {

@@ -151,6 +151,20 @@ test('of many values together it is known whether one has a secret, and none has
   }
 })
 
+test('values that would be a secret if they were one are none, whatever may stand between them', () => {
+  const controls = Array.from({ length: 32 }, (_, i) => String.fromCharCode(i))
+  for (const control of controls) {
+    const secrets = [`left${control}right`, TOKEN]
+    for (const more of [[], controls.map((one) => `left${one}right`)]) {
+      const redactor = createRedactor(secretsOf([...secrets, ...more]))
+      assert.equal(redactor.areClean(['left', 'right', 'left', 'right']), true)
+      // A line break within base64 would be part of it.
+      assert.equal(redactor.areClean(Buffer.from(TOKEN).toString('base64').match(/.{20}/g) ?? []), true)
+      assert.equal(redactor.areClean(['left', `left${control}right`]), false)
+    }
+  }
+})
+
 test('the last chunk gives what push and flush would give, whether a secret begins before it or not', () => {
   const echo = `a ${TOKEN} ${Buffer.from(`~${TOKEN}`).toString('base64')} ${TOKEN.slice(0, -1)}`
   for (let at = 0; at <= echo.length; at++) {

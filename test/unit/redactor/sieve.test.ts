@@ -49,6 +49,23 @@ for (const value of ['short', TOKEN, `${TOKEN}${TOKEN}${TOKEN}`]) {
   }
 }
 
+for (const value of [TOKEN, 'abcaXYZW0123456789'])
+  test(`behind beginnings of ${value} that break off, of any length, no beginning is skipped`, () => {
+    const sieve = createSieve(automatonOf(value))
+    for (const between of ['', '~']) {
+      for (let broken = 0; broken < value.length; broken++) {
+        for (let before = 0; before < 40; before++) {
+          const head = `${'~'.repeat(before)}${value.slice(0, broken)}${between}`
+          const data = Buffer.from(`${head}${value}~`)
+          let at = -1
+          while (at < head.length - 1) at = sieve?.next(data, at + 1) ?? assert.fail('no sieve')
+          if (at < head.length) at = sieve?.next(data, head.length) ?? -1
+          assert.equal(at, head.length)
+        }
+      }
+    }
+  })
+
 test('in a text without a secret one byte in three is looked at, and nowhere may a match begin', () => {
   // The same in every run: of some secrets a run of letters looks like a beginning.
   const secrets = Array.from({ length: 5 }, (_, i) => createHash('sha256').update(`secret ${i}`).digest('base64url'))
