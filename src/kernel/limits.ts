@@ -33,7 +33,7 @@ export const LIMITS = {
   connectionsMax: 10_000,
   /** Requests of all connections that are not answered yet: 503 `overloaded`. Each may hold a head of `headBytesMax`. */
   requestsMax: 2_000,
-  /** Requests of one connection that are not answered yet (pipelining). A connection with more is closed. */
+  /** Requests of one connection that are not answered yet (pipelining); heads that wait have `headBytesMax` together. A connection with more is closed. */
   pipelinedMax: 16,
   /** Streams of one HTTP/2 connection at the same time; the peer is told (SETTINGS) and more are refused by the protocol. */
   streamsMax: 128,
