@@ -71,7 +71,9 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
       isSynced = true
     },
     write(bodies) {
-      let [nextSeq, nextHead, text] = [seq, head, '']
+      let nextSeq = seq
+      let nextHead = head
+      let text = ''
       for (const body of bodies) {
         nextSeq += 1
         const sealed = sealLine(nextSeq, body, nextHead)
@@ -88,7 +90,9 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
         } catch {}
         throw Object.assign(new Error('short write'), { code: 'ENOSPC' })
       }
-      ;[seq, head, size] = [nextSeq, nextHead, size + text.length]
+      seq = nextSeq
+      head = nextHead
+      size += text.length
     },
     async sync() {
       try {

@@ -68,7 +68,8 @@ class Llhttp {
 
   /** Feeds one piece of at most `INPUT_BYTES`. Gives back how many bytes were read, and llhttp's error. */
   execute(parser: Pointer, callbacks: Callbacks, piece: Uint8Array): { readonly read: number; readonly errno: number } {
-    const [outer, outerBase] = [this.#current, this.#base]
+    const outer = this.#current
+    const outerBase = this.#base
     const input = this.#input(this.#depth)
     this.#depth += 1
     this.#current = callbacks

@@ -4,6 +4,8 @@ export const LIMITS = {
   headBytesMax: 32 * 1024,
   /** Header fields of one message: 431 `head_too_large`. */
   headFieldsMax: 256,
+  /** Log lines that wait for a reader of stderr that is behind: more are lost. */
+  logHeldBytesMax: 1024 * 1024,
   /** Texts of one kind (names of fields, of hosts) that are kept as they were read; longer ones are read each time. */
   textsKeptMax: 1_000,
   textKeptCharsMax: 128,

@@ -23,7 +23,7 @@ import { answerRefusal, refusalOf } from './refuse.ts'
 import { readRoute } from './route.ts'
 import { createScrubbedAgent, scrubbableRequest } from './scrub/scrubbed-agent.ts'
 import type { Scrubbing } from './scrubbing.ts'
-import { composeOutgoing, holdForCredential, type HeldBody } from './sending.ts'
+import { composeOutgoing, holdForCredential, mayNeedBody, type HeldBody } from './sending.ts'
 
 export type HandleParts = {
   readonly enforcement: Enforcement
@@ -68,7 +68,9 @@ export function createHandle(parts: HandleParts): Handle {
           const refusal = await parts.asking.consult({ requestId, lane, rule: decision.rule.id, facts }, agent)
           if (refusal) return await refuse(exchange, agent, facts, refusal)
         }
-        const held = await holdForCredential(parts.held, enforced, decision, agent).catch(refusalOf)
+        const held = mayNeedBody(decision.plan)
+          ? await holdForCredential(parts.held, enforced, decision, agent).catch(refusalOf)
+          : undefined
         if (held && 'code' in held) return await refuse(exchange, agent, facts, held)
         using body = held
         const plan = body ? withSwapped(decision.plan, body.swapped) : decision.plan

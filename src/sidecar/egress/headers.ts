@@ -54,13 +54,13 @@ export function forwardedRequestHeaders(headers: RawHeaders, host: string): stri
  */
 export function forwardedResponseHeaders(headers: RawHeaders, status: number): string[] {
   // RFC 9112 §5: white space around a value is no part of it, and HTTP/2 takes a field that has some for broken.
-  const raw = headers.map(trimmed)
   const forwarded: string[] = []
-  const named = namedByConnection(raw)
-  for (let i = 0; i < raw.length; i += 2) {
-    const name = raw[i] ?? ''
+  const named = namedByConnection(headers)
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = trimmed(headers[i] ?? '')
+    const value = trimmed(headers[i + 1] ?? '')
     const { lower } = fieldName(name)
-    if (lower === 'transfer-encoding' && (raw[i + 1] ?? '').trim().toLowerCase() !== 'chunked') {
+    if (lower === 'transfer-encoding' && value.toLowerCase() !== 'chunked') {
       // I24: without words of the answer, which may have a secret in them.
       throw new SallyportError('upstream_invalid', 'the answer has a Transfer-Encoding that is not "chunked"')
     }
@@ -68,7 +68,7 @@ export function forwardedResponseHeaders(headers: RawHeaders, status: number): s
     if (lower === 'content-length' && (status < 200 || status === 204 || status === 205)) continue
     if (HOP_BY_HOP.has(lower) || STRIPPED_FROM_RESPONSES.has(lower)) continue
     if (named?.has(lower) === true && lower !== 'content-length') continue
-    forwarded.push(name, raw[i + 1] ?? '')
+    forwarded.push(name, value)
   }
   return forwarded
 }
@@ -98,15 +98,18 @@ export function withoutCredentials(headers: readonly string[], field: string): s
 }
 
 function trimmed(value: string): string {
-  const isBare = !/[ \t]/.test(value.charAt(0) + value.charAt(value.length - 1))
-  return isBare ? value : value.replaceAll(/^[ \t]+|[ \t]+$/g, '')
+  return isSpace(value.charCodeAt(0)) || isSpace(value.charCodeAt(value.length - 1)) ? value.replaceAll(/^[ \t]+|[ \t]+$/g, '') : value
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x09
 }
 
 function namedByConnection(headers: RawHeaders): Set<string> | undefined {
   let named: Set<string> | undefined
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]
-    if (name?.length !== 10 || name.toLowerCase() !== 'connection') continue
+    if (name?.length !== 10 || fieldName(name).lower !== 'connection') continue
     for (const token of (headers[i + 1] ?? '').split(',')) {
       named ??= new Set()
       named.add(token.trim().toLowerCase())

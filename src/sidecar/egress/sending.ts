@@ -24,6 +24,11 @@ import { withoutOwn } from './own-credentials.ts'
 /** A whole body, its credentials not yet in it, and which placeholders it has. */
 export type HeldBody = { readonly bytes: Buffer; readonly swapped: readonly CredentialBinding[] } & Disposable
 
+/** False for nearly all requests: what goes with them has nothing to do with their body. */
+export function mayNeedBody({ written, inBody }: CredentialPlan): boolean {
+  return inBody.length > 0 || written?.place.kind === 'aws' || written?.place.kind === 'body'
+}
+
 /**
  * The body of a request whose credential is written into it or signs it; `undefined` for one that can be streamed. It counts as held
  * until it is disposed of. `headers` are those that go on: what says how a body is read may end at the gate (`Connection`).

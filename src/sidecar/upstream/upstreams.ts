@@ -31,7 +31,7 @@ export type Upstreams = AsyncDisposable & {
   readonly size: number
 }
 
-type Held = { readonly origin: Origin; readonly upstream: Upstream; readonly generation: number }
+type Held = { readonly origin: Origin; readonly upstream: Upstream; readonly generation: number; usedAt: number }
 
 /** `trust` holds the roots that upstreams are verified against; with a `proxy` nothing is dialled but the proxy. */
 export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy, system: Pick<System, 'now'> = realSystem): Upstreams {
@@ -40,10 +40,10 @@ export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy, sys
   const closing = new Set<Origin>()
   const slots = createHostSlots(LIMITS.requestsPerHostMax)
   let oldest = 0
-
+  let uses = 0
   function hold(key: UpstreamKey): Held {
     const origin = ways.openOrigin(key)
-    return { origin, upstream: slots.counted(whereOf(key), origin), generation: key.generation }
+    return { origin, upstream: slots.counted(whereOf(key), origin), generation: key.generation, usedAt: 0 }
   }
 
   /** For a request that was decided just before the policy was replaced: it goes on, its connection serves no other. */
@@ -63,7 +63,8 @@ export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy, sys
   }
 
   function shrink(): void {
-    for (const [id, { origin }] of held) {
+    if (held.size < LIMITS.upstreamPoolsMax) return
+    for (const [id, { origin }] of [...held].toSorted(([, a], [, b]) => a.usedAt - b.usedAt)) {
       if (held.size < LIMITS.upstreamPoolsMax) return
       if (origin.isBusy) continue
       held.delete(id)
@@ -76,20 +77,20 @@ export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy, sys
       return held.size
     },
     pool(key) {
-      slots.check(whereOf(key))
+      const where = whereOf(key)
+      slots.check(where)
       if (key.generation < oldest) return once(key)
-      const id = `${key.scheme} ${whereOf(key)} ${key.generation} ${key.credential} ${key.addresses?.toSorted().join(',')}`
+      const id = `${key.scheme} ${where} ${key.generation} ${key.credential} ${namesOf(key.addresses)}`
       let found = held.get(id)
-      if (found) {
-        held.delete(id) // moves it to the young end
-      } else {
+      if (!found) {
         shrink()
         if (held.size >= LIMITS.upstreamPoolsMax) throw new SallyportError('overloaded', 'too many upstreams are busy at once')
         found = hold(key)
+        held.set(id, found)
       }
-      held.set(id, found)
+      found.usedAt = ++uses
       if (found.origin.pending > LIMITS.upstreamQueueMax) {
-        throw new SallyportError('overloaded', `too many requests wait for ${whereOf(key)}`)
+        throw new SallyportError('overloaded', `too many requests wait for ${where}`)
       }
       return found.upstream
     },
@@ -108,6 +109,16 @@ export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy, sys
       await Promise.all(all.map((origin) => origin.destroy()))
     },
   }
+}
+
+/** The same addresses are the same array for as long as their look-up holds. */
+const names = new WeakMap<readonly string[], string>()
+
+function namesOf(addresses: readonly string[] | undefined): string {
+  if (addresses === undefined) return 'undefined'
+  let name = names.get(addresses)
+  if (name === undefined) names.set(addresses, (name = addresses.toSorted().join(',')))
+  return name
 }
 
 function whereOf({ host, port }: Target): string {

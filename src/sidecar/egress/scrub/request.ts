@@ -1,3 +1,4 @@
+import { fieldName } from '../../../wire/credential-fields.ts'
 import type { RawHeaders } from '../headers.ts'
 
 /** Content codings that answers can be looked into with. */
@@ -20,7 +21,7 @@ export function scrubbableRequest(headers: RawHeaders): string[] {
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? ''
     const value = headers[i + 1] ?? ''
-    const lower = name.toLowerCase()
+    const { lower } = fieldName(name)
     if (DROPPED.has(lower)) continue
     if (lower === 'accept-encoding') {
       accepted.push(...value.split(',').filter(isReadable))
