@@ -89,9 +89,7 @@ export function createUpstreams(trust: SecureContext, proxy?: UpstreamProxy, sys
         held.set(id, found)
       }
       found.usedAt = ++uses
-      if (found.origin.pending > LIMITS.upstreamQueueMax) {
-        throw new SallyportError('overloaded', `too many requests wait for ${where}`)
-      }
+      if (found.origin.pending > LIMITS.upstreamQueueMax) throw new SallyportError('overloaded', `too many requests wait for ${where}`)
       return found.upstream
     },
     dial: ways.dial,
