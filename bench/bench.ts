@@ -40,6 +40,12 @@ export async function startUpstream(cpu: string): Promise<AsyncDisposable> {
   }
 }
 
+/** Nobody is always the one behind the same other. */
+export function rotated<T>(items: readonly T[], by: number): T[] {
+  const first = items.length === 0 ? 0 : by % items.length
+  return [...items.slice(first), ...items.slice(0, first)]
+}
+
 /** Runs measures one after another, all contestants in turn in every run, so that they share the machine's mood. */
 export class Bench implements AsyncDisposable {
   readonly #contestants: Contestants
@@ -65,7 +71,7 @@ export class Bench implements AsyncDisposable {
     for (let run = 0; run < runs; run++) {
       const direct = await this.#direct(measure)
       if (direct !== undefined) this.#note(measure, 'direct', run, direct)
-      for (const [name, contestant] of ready) {
+      for (const [name, contestant] of rotated([...ready], run)) {
         const figures = await this.#one(measure, name, contestant, run)
         if (figures !== undefined) this.#note(measure, name, run, figures)
       }
@@ -172,6 +178,8 @@ export class Bench implements AsyncDisposable {
     await this.#running.get(plan.label)?.[Symbol.asyncDispose]()
     this.#running.delete(plan.label)
     try {
+      // The very first start reads its files from the disk.
+      if (run === 0) await (await startProxy(plan, this.#options.proxyCpu))[Symbol.asyncDispose]()
       await using proxy = await startProxy(plan, this.#options.proxyCpu)
       if (measure.kind === 'startup') return { ok: 1, err: 0, ms: proxy.readyMs }
       await sleep(IDLE_MS)

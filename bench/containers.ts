@@ -41,10 +41,11 @@ export async function measureContainers(): Promise<Cost[]> {
     '--audit',
     '/tmp/audit.jsonl',
   ]
-  const [bare, gates, ratios]: [number[], number[], number[]] = [[], [], []]
+  const [bare, nodes, gates, ratios]: [number[], number[], number[], number[]] = [[], [], [], []]
   try {
     for (let i = 0; i < RUNS; i++) {
       const without = await runOne(base, ['echo', 'ready'], (line) => line === 'ready')
+      nodes.push(await runOne(base, ['node', '-p', '"ready"'], (line) => line === 'ready'))
       const withGate = await runOne(imageOf('sidecar'), gate, (line) => line.startsWith('{"event":"ready"'))
       bare.push(without)
       gates.push(withGate)
@@ -57,6 +58,7 @@ export async function measureContainers(): Promise<Cost[]> {
     { type: 'cost', name: COSTS.container, value: median(ratios) ?? 0 },
     { type: 'cost', name: 'container start to ready, ms', value: median(gates) ?? 0 },
     { type: 'cost', name: 'a bare container, ms', value: median(bare) ?? 0 },
+    { type: 'cost', name: 'a container with a Node that does nothing, ms', value: median(nodes) ?? 0 },
   ]
 }
 

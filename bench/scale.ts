@@ -70,6 +70,7 @@ function loadOf(name: string, ability: Ability, connections: number, proxy: Runn
 
 async function withConnections(options: Options): Promise<Part> {
   const rows: Growth[] = []
+  const faults = new Set<string>()
   for (const connections of CONNECTIONS) {
     await using proxy = await start(options)
     const before = rssMbOf(proxy.pid)
@@ -77,6 +78,7 @@ async function withConnections(options: Options): Promise<Part> {
     const paced = ['-R', String(PACED_PER_SECOND)]
     const plain = await runPload(loadOf('fwd64', 'forward', connections, proxy, paced), time, options.clientCpu, proxy.pid)
     const secure = await runPload(loadOf('mitm64', 'intercept', connections, proxy, paced), time, options.clientCpu, proxy.pid)
+    for (const { err, errors } of [plain, secure]) if (err > 0) faults.add(`${connections} connections: ${errors}`)
     rows.push({
       type: 'growth',
       of: 'connections',
@@ -93,7 +95,8 @@ async function withConnections(options: Options): Promise<Part> {
       },
     })
   }
-  return { title: `Connections: ${PACED_PER_SECOND} requests a second over so many, plain and intercepted`, rows }
+  const note = faults.size === 0 ? {} : { note: `Errors at ${[...faults].join('; ')}.` }
+  return { title: `Connections: ${PACED_PER_SECOND} requests a second over so many, plain and intercepted`, rows, ...note }
 }
 
 async function withRules(options: Options): Promise<Part> {

@@ -71,7 +71,7 @@ export class AgentConnection implements MessageHandler, Line {
     socket.on('end', this.#onEnd)
     socket.on('drain', this.#onDrain)
     socket.on('close', this.#onClose)
-    // It stays when the socket is handed over: an agent that resets it must not end the process for all.
+    // As long as there is the socket, also when it is handed over: an agent that resets it must not end the process for all.
     socket.on('error', this.destroy)
     socket.resume()
   }
@@ -109,6 +109,9 @@ export class AgentConnection implements MessageHandler, Line {
     socket.off('end', this.#onEnd)
     socket.off('drain', this.#onDrain)
     socket.off('close', this.#onClose)
+    // By the listener a tunnel would hold the whole connection, with its parser, for hours.
+    socket.on('error', destroyItself)
+    socket.off('error', this.destroy)
     socket.pause()
     if (early && early.length > 0) socket.unshift(Buffer.concat(early))
     this.#due = undefined
@@ -306,3 +309,7 @@ export class AgentConnection implements MessageHandler, Line {
 
 /** Most connections have no other request behind the one that is answered. */
 const NOBODY: Http1Agent[] = []
+
+function destroyItself(this: Socket): void {
+  this.destroy()
+}
