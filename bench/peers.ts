@@ -2,7 +2,7 @@ import path from 'node:path'
 import { gatePlan } from './gate.ts'
 import type { Ability } from './measures.ts'
 import { NPM_PEERS } from './npm-peers.ts'
-import { TOKEN, inWork, port } from './places.ts'
+import { PORTS, TOKEN, inWork, port } from './places.ts'
 import type { Abilities, ProxyPlan } from './proxy.ts'
 
 /** The product, among the peers. */
@@ -21,7 +21,7 @@ export const PEERS: Readonly<Record<string, () => readonly ProxyPlan[]>> = {
   squid: () => [
     {
       label: 'squid',
-      command: ['squid', '-N', '-n', `bench${process.getuid?.() ?? 0}`, '-f', inWork('conf', 'squid.conf')],
+      command: ['squid', '-N', '-n', `bench${PORTS}`, '-f', inWork('conf', 'squid.conf')],
       abilities: { ...on(10, ['forward', ...TUNNEL]), ...on(11, ['intercept']) },
     },
   ],
