@@ -66,7 +66,7 @@ export function pinned(cpu: string, command: readonly [string, ...string[]]): [s
 /** Starts a proxy and waits until it is ready. @throws Unavailable */
 export async function startProxy(plan: ProxyPlan, cpu: string): Promise<RunningProxy> {
   const program = plan.program ?? plan.command[0]
-  if (findProgram(program) === undefined) throw new Unavailable(`${program.split('/').at(-1)} is not installed`)
+  if (findProgram(program) === undefined) throw new Unavailable(`${program} is not ${program.includes('/') ? 'there' : 'installed'}`)
   for (const port of new Set(Object.values(plan.abilities))) {
     if (await isOpen(port)) throw new Unavailable(`port ${port} is taken`)
   }
