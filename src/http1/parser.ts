@@ -89,14 +89,27 @@ export class MessageParser implements Disposable {
       },
       onField: (start, length) => this.#add(0, start, length),
       onValue: (start, length) => this.#add(1, start, length),
-      onHead: (status, isUpgrade, keepsAlive) => this.#guarded(() => this.#head(status, isUpgrade, keepsAlive)),
-      onBody: (start, length) =>
-        this.#guarded(() => {
-          const from = this.#offset + start
-          this.#handler.onBody(this.#chunk.subarray(from, from + length))
-          return this.#isStopping ? LLHTTP.paused : LLHTTP.ok
-        }),
-      onEnd: () => this.#guarded(() => this.#end()),
+      onHead: (status, isUpgrade, keepsAlive) => {
+        try {
+          return this.#head(status, isUpgrade, keepsAlive)
+        } catch (error) {
+          return this.#failed(error)
+        }
+      },
+      onBody: (start, length) => {
+        try {
+          return this.#body(this.#offset + start, length)
+        } catch (error) {
+          return this.#failed(error)
+        }
+      },
+      onEnd: () => {
+        try {
+          return this.#end()
+        } catch (error) {
+          return this.#failed(error)
+        }
+      },
     }
   }
 
@@ -172,13 +185,9 @@ export class MessageParser implements Disposable {
   }
 
   /** What is thrown must not run through WebAssembly. */
-  #guarded(step: () => number): number {
-    try {
-      return step()
-    } catch (error) {
-      this.#thrown ??= { error }
-      return LLHTTP.failed
-    }
+  #failed(error: unknown): number {
+    this.#thrown ??= { error }
+    return LLHTTP.failed
   }
 
   #textAt(start: number, length: number): string {
@@ -228,6 +237,12 @@ export class MessageParser implements Disposable {
         this.#isLeaving = true
         return LLHTTP.upgrade
     }
+  }
+
+  #body(from: number, length: number): number {
+    const isAll = from === 0 && length === this.#chunk.length
+    this.#handler.onBody(isAll ? this.#chunk : this.#chunk.subarray(from, from + length))
+    return this.#isStopping ? LLHTTP.paused : LLHTTP.ok
   }
 
   #end(): number {

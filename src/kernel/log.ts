@@ -2,6 +2,7 @@ import { writeSync } from 'node:fs'
 import { pino, type Logger } from 'pino'
 import { codeOf } from './errors.ts'
 import { LIMITS } from './limits.ts'
+import { system } from './system.ts'
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
@@ -17,7 +18,19 @@ export function createLog(level: string): Log {
   const lines = new HeldLines()
   // Also what is said last, of a fault that ends the process.
   process.once('exit', () => lines.flush())
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, lines)
+  return pino({ level, base: null, timestamp: timestamp() }, lines)
+}
+
+/** The time of a line as pino takes it. Lines come many in a millisecond. */
+function timestamp(): () => string {
+  let ms = NaN
+  let text = ''
+  return () => {
+    const now = system.now()
+    if (now !== ms) text = `,"time":"${new Date(now).toISOString()}"`
+    ms = now
+    return text
+  }
 }
 
 class HeldLines {

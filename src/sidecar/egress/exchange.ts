@@ -181,10 +181,18 @@ type Named = Pick<Extract<AuditEvent, { event: 'decided' }>, 'credential' | 'sec
 function describePlan({ used, own, withheld }: CredentialPlan): Named {
   return {
     credential: idsOf(used),
-    secret: used.length === 0 ? undefined : [...new Set(used.flatMap(writtenNames))].join(','),
+    secret: namesOf(used),
     own_credentials: own,
     note: withheld,
   }
+}
+
+function namesOf(used: CredentialPlan['used']): string | undefined {
+  const [only] = used
+  if (only === undefined) return undefined
+  const names = writtenNames(only)
+  if (used.length === 1 && names.length === 1) return names[0]
+  return [...new Set(used.flatMap(writtenNames))].join(',')
 }
 
 /** Queries often carry keys. */

@@ -71,11 +71,18 @@ function isCookie(name: string): boolean {
 }
 
 /** The folded names of the fields that a credential is written into. */
-function ourFields(bound: CredentialBinding | undefined): string[] {
-  if (bound === undefined) return []
-  const places = [bound.place, ...bound.also.map(({ place }) => place)]
-  return places.flatMap((place) => (place.kind === 'header' ? [foldName(place.header)] : []))
+function ourFields(bound: CredentialBinding | undefined): readonly string[] {
+  if (bound === undefined) return NONE
+  let fields = fieldsOf.get(bound)
+  if (!fields) {
+    const places = [bound.place, ...bound.also.map(({ place }) => place)]
+    fields = places.flatMap((place) => (place.kind === 'header' ? [foldName(place.header)] : []))
+    fieldsOf.set(bound, fields)
+  }
+  return fields
 }
+
+const fieldsOf = new WeakMap<CredentialBinding, readonly string[]>()
 
 /** Google takes its key in `?key=` as well, which means something else to others. */
 function isQueryField(name: string, bound: CredentialBinding | undefined): boolean {
@@ -89,12 +96,12 @@ function isOwnPair(pair: string, bound: CredentialBinding | undefined, ours: Our
   return isQueryField(nameOf(pair), bound) && !ours.has(pairPart(pair))
 }
 
-const NO_PAIRS: readonly string[] = []
+const NONE: readonly string[] = []
 
 /** The pairs of a path's query. */
 export function pairsOf(path: string): readonly string[] {
   const at = path.indexOf('?')
-  return at === -1 ? NO_PAIRS : path.slice(at + 1).split('&')
+  return at === -1 ? NONE : path.slice(at + 1).split('&')
 }
 
 /** The name of a pair of a query as servers read it; as it stands where it cannot be decoded. */

@@ -29,7 +29,9 @@ export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlyS
   let readAt = system.elapsed()
   function ownAddresses(): OwnAddresses {
     if (system.elapsed() - readAt > INTERFACES_MS) {
-      interfaces = readInterfaces()
+      const read = readInterfaces()
+      // What was judged by the same addresses still holds.
+      if (read.all.symmetricDifference(interfaces.all).size > 0) interfaces = read
       readAt = system.elapsed()
     }
     return interfaces
