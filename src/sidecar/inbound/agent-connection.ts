@@ -61,6 +61,8 @@ export class AgentConnection implements MessageHandler, Line {
   #isHeadDue = true
   /** When the connection has had its time, by `elapsedMs`. */
   #deadlineMs: number
+  /** For the rest of a body that nobody needs. */
+  #restTimer: NodeJS.Timeout | undefined
 
   constructor(socket: Socket, by: CameBy, service: Service) {
     this.socket = socket
@@ -94,7 +96,7 @@ export class AgentConnection implements MessageHandler, Line {
     if (agent.isUploaded) return this.#awaitNext()
     // The upstream said all it had to say before it had the whole body. The agent may send the rest for nobody, but not for ever.
     agent.body?.forgo()
-    this.#deadlineMs = this.#in(LIMITS.farewellMs)
+    this.#restTimer = setTimeout(this.destroy, LIMITS.farewellMs)
   }
 
   deafen(): void {
@@ -172,7 +174,9 @@ export class AgentConnection implements MessageHandler, Line {
     this.#arriving = undefined
     agent.complete(trailers)
     // It was answered before it was whole.
-    if (agent.isEnded) this.#awaitNext()
+    if (!agent.isEnded) return
+    clearTimeout(this.#restTimer)
+    this.#awaitNext()
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -294,6 +298,7 @@ export class AgentConnection implements MessageHandler, Line {
   readonly #onClose = (): void => {
     if (this.#isClosed) return
     this.#isClosed = true
+    clearTimeout(this.#restTimer)
     this.#isDeaf = true
     this.#parser[Symbol.dispose]()
     this.#service.forget(this)
