@@ -6,6 +6,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { AllowedRule, Decision, Facts, Route } from '../../policy/policy.ts'
 import type { Addresses } from '../upstream/addresses.ts'
+import type { Upstream } from '../upstream/upstream.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { Agent } from './agent.ts'
 import type { Asking } from './asking.ts'
@@ -14,14 +15,14 @@ import { idsOf, misplacedIn, planCredentials, withSwapped, type CredentialPlan }
 import type { Enforced, Enforcement } from './enforced.ts'
 import type { Exchange, Exchanges, Where } from './exchange.ts'
 import { DEFAULT_PORT, readFacts, type RequestHead, type Tunnel } from './facts.ts'
-import { agentGone, forward, upstreamError, type Outcome } from './forward.ts'
+import { agentGone, forward, upstreamError, type Outcome, type Outgoing } from './forward.ts'
 import { forwardedRequestHeaders } from './headers.ts'
 import type { Held } from './held-body.ts'
 import type { Lease } from './lease.ts'
 import type { Live, LiveEntry } from './live.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import { readRoute } from './route.ts'
-import { createScrubbedAgent, scrubbableRequest } from './scrub/scrubbed-agent.ts'
+import { createScrubbedAgent, scrubbableRequest, type ScrubPlan } from './scrub/scrubbed-agent.ts'
 import type { Scrubbing } from './scrubbing.ts'
 import { composeOutgoing, holdForCredential, mayNeedBody, type HeldBody } from './sending.ts'
 
@@ -210,7 +211,8 @@ class Passage implements LiveEntry {
     try {
       this.#course.throwIfCut()
       if (agent.isGone) throw agentGone()
-      const judged = await this.#parts.addresses.judge(enforced.policy, facts.host, passing.target.port, passing.rule)
+      const judging = this.#parts.addresses.judge(enforced.policy, facts.host, passing.target.port, passing.rule)
+      const judged = judging instanceof Promise ? await judging : judging
       if ('code' in judged) {
         refusal = judged
       } else {
@@ -242,27 +244,31 @@ class Passage implements LiveEntry {
   }
 
   /** Writes the credentials in, and hands the answer to the agent without them. */
-  async #send(addresses: readonly string[] | undefined): Promise<Outcome> {
+  #send(addresses: readonly string[] | undefined): Promise<Outcome> {
     const { enforced, agent, request, passing, plan, body } = this.#story
-    const { tokens, upstreams, scrubbing } = this.#parts
-    const { method, path, host } = request.facts
-    const { target, rule } = passing
+    const { method, path } = request.facts
     const headers = passing.scrub === 'off' ? passing.headers : scrubbableRequest(passing.headers)
-    const composed = composeOutgoing(tokens, enforced, { method, path, headers, hadBody: agent.body !== undefined }, plan, body)
-    const outgoing = composed instanceof Promise ? await composed : composed
+    const head = { method, path, headers, hadBody: agent.body !== undefined }
+    const composed = composeOutgoing(this.#parts.tokens, enforced, head, plan, body)
+    if (composed instanceof Promise) return composed.then((outgoing) => this.#dispatch(outgoing, addresses))
+    return this.#dispatch(composed, addresses)
+  }
+
+  #dispatch(outgoing: Outgoing, addresses: readonly string[] | undefined): Promise<Outcome> {
+    const { enforced, agent, request, passing, plan } = this.#story
+    const { host } = request.facts
+    const { scheme, port } = passing.target
+    this.#course.throwIfCut()
+    const credential = idsOf(plan.used) ?? ''
+    const pool = this.#parts.upstreams.pool({ scheme, host, port, addresses, credential, generation: enforced.generation })
+    const scrub = this.#parts.scrubbing.planFor(enforced, host, passing.rule)
+    return scrub ? this.#sendScrubbed(pool, outgoing, scrub) : forward(pool, outgoing, agent, this.#course)
+  }
+
+  async #sendScrubbed(pool: Upstream, outgoing: Outgoing, scrub: ScrubPlan): Promise<Outcome> {
+    const { agent, request } = this.#story
     const course = this.#course
-    course.throwIfCut()
-    const pool = upstreams.pool({
-      scheme: target.scheme,
-      host,
-      port: target.port,
-      addresses,
-      credential: idsOf(plan.used) ?? '',
-      generation: enforced.generation,
-    })
-    const scrub = scrubbing.planFor(enforced, host, rule)
-    if (!scrub) return forward(pool, outgoing, agent, course)
-    const scrubbed = createScrubbedAgent(agent, scrub, method, (error) => course.cut(error))
+    const scrubbed = createScrubbedAgent(agent, scrub, request.facts.method, (error) => course.cut(error))
     const outcome = await forward(pool, outgoing, scrubbed.agent, course)
     const unsettled = scrubbed.settled(course)
     if (unsettled) await unsettled

@@ -98,7 +98,12 @@ export function withoutCredentials(headers: readonly string[], field: string): s
 }
 
 function trimmed(value: string): string {
-  return isSpace(value.charCodeAt(0)) || isSpace(value.charCodeAt(value.length - 1)) ? value.replaceAll(/^[ \t]+|[ \t]+$/g, '') : value
+  let from = 0
+  let to = value.length
+  // No expression does this in one pass: white space in the middle would be looked at from each of its beginnings.
+  while (from < to && isSpace(value.charCodeAt(from))) from += 1
+  while (to > from && isSpace(value.charCodeAt(to - 1))) to -= 1
+  return to - from === value.length ? value : value.slice(from, to)
 }
 
 function isSpace(code: number): boolean {

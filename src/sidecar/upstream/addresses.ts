@@ -8,15 +8,12 @@ import type { Resolve } from './resolve.ts'
 export type Addresses = {
   /**
    * The addresses that a request to an allowed host may be sent to, or why it may not. None for a name that is left to the
-   * upstream proxy. @throws upstream_name_failed
+   * upstream proxy. At once where they are known. @throws upstream_name_failed
    */
-  judge(
-    policy: Policy,
-    host: Hostname,
-    port: number,
-    rule: AllowedRule,
-  ): Promise<{ readonly addresses: readonly string[] | undefined } | Refusal>
+  judge(policy: Policy, host: Hostname, port: number, rule: AllowedRule): JudgedAddresses | Promise<JudgedAddresses>
 }
+
+export type JudgedAddresses = { readonly addresses: readonly string[] | undefined } | Refusal
 
 /**
  * Resolves once and judges every address; what is judged is what gets dialled. I4 `listenerPorts` are our own ports: a
@@ -51,23 +48,33 @@ export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlyS
     byRule.set(rule, { host, known, refusal })
     return refusal
   }
+  function judgeAll(
+    policy: Policy,
+    host: Hostname,
+    port: number,
+    rule: AllowedRule,
+    addresses: readonly string[] | undefined,
+  ): JudgedAddresses {
+    if (addresses === undefined) return { addresses }
+    const known = ownAddresses()
+    const refusal = judgeOnce(policy, host, rule, addresses, known)
+    if (refusal) return refusal
+    const { all } = known
+    const circular = listenerPorts().has(port) ? addresses.find((address) => all.has(address) || address.startsWith('127.')) : undefined
+    if (circular === undefined) return { addresses }
+    return {
+      code: 'address_refused',
+      message: `${host} is ${formatAuthority(circular, port)}, a listener of Sallyport itself`,
+      rule: rule.id,
+    }
+  }
   return {
-    async judge(policy, host, port, rule) {
+    judge(policy, host, port, rule) {
       const byName = policy.judgeName(host, rule)
       if (byName) return byName
-      const addresses = await resolve(host)
-      if (addresses === undefined) return { addresses }
-      const known = ownAddresses()
-      const refusal = judgeOnce(policy, host, rule, addresses, known)
-      if (refusal) return refusal
-      const { all } = known
-      const circular = listenerPorts().has(port) ? addresses.find((address) => all.has(address) || address.startsWith('127.')) : undefined
-      if (circular === undefined) return { addresses }
-      return {
-        code: 'address_refused',
-        message: `${host} is ${formatAuthority(circular, port)}, a listener of Sallyport itself`,
-        rule: rule.id,
-      }
+      const addresses = resolve(host)
+      if (addresses instanceof Promise) return addresses.then((found) => judgeAll(policy, host, port, rule, found))
+      return judgeAll(policy, host, port, rule, addresses)
     },
   }
 }

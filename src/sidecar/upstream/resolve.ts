@@ -7,8 +7,11 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { memo } from '../../kernel/memo.ts'
 import type { System } from '../../kernel/system.ts'
 
-/** All addresses of an upstream's name, IPv4 first, never empty; undefined where the upstream proxy resolves it. @throws upstream_name_failed */
-export type Resolve = (host: Hostname) => Promise<readonly string[] | undefined>
+/**
+ * All addresses of an upstream's name, IPv4 first, never empty; undefined where the upstream proxy resolves it. At once where they are
+ * known, and the same array for as long as they are. @throws upstream_name_failed
+ */
+export type Resolve = (host: Hostname) => readonly string[] | undefined | Promise<readonly string[] | undefined>
 
 /** One question to the DNS, one record type: addresses with their time to live in seconds. */
 export type AskDns = (host: string, family: 4 | 6) => Promise<readonly { address: string; ttl: number }[]>
@@ -24,23 +27,23 @@ export function createResolve(
 ): Resolve {
   const known = new Map([...readHosts(options.hostsFile ?? '/etc/hosts'), ...options.fixed])
   const ask = options.ask ?? askSystemDns()
-  // The same answer each time: what is judged and connected to is known by it.
-  const literal = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (host): Promise<readonly string[]> => Promise.resolve([host]))
-  const cache = new Map<string, { answer: Promise<readonly string[]>; until: number }>()
+  const literal = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (host): readonly string[] => [host])
+  const cache = new Map<string, Entry>()
 
   return (host) => {
     if (isIP(host) !== 0) return literal(host)
     const local = known.get(host)
-    if (local) return Promise.resolve(local)
-    if (options.isLeftToProxy === true) return Promise.resolve(undefined)
+    if (local) return local
+    if (options.isLeftToProxy === true) return undefined
     const cached = cache.get(host)
     if (cached && cached.until > system.now()) return cached.answer
     cache.delete(host)
     // While the question is under way its entry stands, so that one look-up serves all who ask meanwhile.
-    const entry = { answer: Promise.resolve<readonly string[]>([]), until: Infinity }
-    entry.answer = lookUp(host, ask).then(
+    const entry: Entry = { answer: [], until: Infinity }
+    const answer = lookUp(host, ask).then(
       ({ addresses, ttlMs }) => {
         entry.until = system.now() + ttlMs
+        entry.answer = addresses
         return addresses
       },
       (error: unknown) => {
@@ -49,10 +52,13 @@ export function createResolve(
       },
     )
     if (cache.size >= LIMITS.dnsCacheMax) cache.delete(cache.keys().next().value ?? '')
+    entry.answer = answer
     cache.set(host, entry)
-    return entry.answer
+    return answer
   }
 }
+
+type Entry = { answer: readonly string[] | Promise<readonly string[]>; until: number }
 
 async function lookUp(host: Hostname, ask: AskDns): Promise<{ addresses: readonly string[]; ttlMs: number }> {
   const [v4, v6] = await Promise.allSettled([ask(host, 4), ask(host, 6)])

@@ -83,7 +83,7 @@ function ruleFor(ranges: readonly string[]): AllowedRule {
 }
 
 /** What the promise gives, or the signal's reason if that comes first. */
-async function before<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
+async function before<T>(signal: AbortSignal, promise: T | Promise<T>): Promise<T> {
   const stopped = Promise.withResolvers<never>()
   const stop = (): void => stopped.reject(signal.reason as Error)
   signal.addEventListener('abort', stop)

@@ -120,7 +120,7 @@ test('I4 an answer that expired is not used while the next question fails', asyn
   await resolve(API)
   clock.ms += 5_000
   isDown = true
-  await assert.rejects(resolve(API), { code: 'upstream_name_failed' })
+  await assert.rejects(async () => resolve(API), { code: 'upstream_name_failed' })
 })
 
 test('one look-up serves all who ask while it is under way', async () => {
@@ -155,7 +155,7 @@ for (const { why, answer, message } of [
   { why: 'is not answered in time', answer: failing('ETIMEOUT'), message: '"api.example.com" could not be resolved (ETIMEOUT)' },
 ]) {
   test(`a name that ${why} fails with upstream_name_failed and says so`, async () => {
-    await assert.rejects(openTestResolve(answer).resolve(API), { code: 'upstream_name_failed', message })
+    await assert.rejects(async () => openTestResolve(answer).resolve(API), { code: 'upstream_name_failed', message })
   })
 }
 
