@@ -40,6 +40,7 @@ test('a request is written as it was given, with one Host and one word on its co
 
 for (const { what, request, wire } of [
   { what: 'POST without a body', request: { method: 'POST' }, wire: 'connection: keep-alive\r\ncontent-length: 0\r\n\r\n' },
+  { what: 'HEAD, whose answer may be followed by a body,', request: { method: 'HEAD' }, wire: 'connection: close\r\n\r\n' },
   {
     what: 'a whole body',
     request: { method: 'POST', body: Buffer.from('a\xff', 'latin1') },
