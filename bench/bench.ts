@@ -40,6 +40,12 @@ export async function startUpstream(cpu: string): Promise<AsyncDisposable> {
   }
 }
 
+/** Who answers nothing has no latency, instead of one of 0 that nobody beats: it has an error. */
+export function answered(figures: Figures): Figures {
+  const { ok, err, errors } = figures
+  return ok > 0 ? figures : { ok, err: Math.max(1, err), errors: errors || 'nothing was answered' }
+}
+
 /** Nobody is always the one behind the same other. */
 export function rotated<T>(items: readonly T[], by: number): T[] {
   const first = items.length === 0 ? 0 : by % items.length
@@ -192,7 +198,7 @@ export class Bench implements AsyncDisposable {
   }
 
   #note(measure: Measure, peer: string, run: number, figures: Figures): void {
-    const row = { type: 'run', measure: measure.name, kind: measure.kind, peer, run, ...figures } as const
+    const row = { type: 'run', measure: measure.name, kind: measure.kind, peer, run, ...answered(figures) } as const
     this.#results.add(row)
     process.stderr.write(`  ${oneLine(row)}\n`)
   }

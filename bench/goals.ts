@@ -101,8 +101,8 @@ export const GOALS: readonly Goal[] = [
   },
 ]
 
-/** `measured` is what the figure is; `isMet` is undefined where there is no figure. */
-type Judged = { readonly asked: string; readonly measured: string | undefined; readonly isMet: boolean | undefined }
+/** `measured` is what the figures are; `isMet` is undefined where there are none. */
+type Judged = { readonly asked: string; readonly measured: readonly string[]; readonly isMet: boolean | undefined }
 export type Verdict = 'goal met' | 'must met' | 'missed' | 'not measured'
 export type JudgedGoal = {
   readonly title: string
@@ -124,7 +124,7 @@ export function judge(groups: Groups, rows: readonly Row[], goals: readonly Goal
 export function goalsTable(judged: readonly JudgedGoal[]): string {
   const asked = (bounds: readonly Judged[]): string => bounds.map((one) => one.asked).join(', ') || '–'
   const rows = judged.map((one) => {
-    const measured = [...one.must, ...one.goal].flatMap((bound) => bound.measured ?? [])
+    const measured = [...one.must, ...one.goal].flatMap((bound) => bound.measured)
     return [one.title, asked(one.must), asked(one.goal), [...new Set(measured)].join(', ') || '–', `**${one.verdict}**`]
   })
   return markdownTable(['', 'must', 'goal', 'measured', 'verdict'], rows, true)
@@ -146,7 +146,7 @@ function judgeBound(bound: Bound, groups: Groups, costs: ReadonlyMap<string, num
       const value = middle(groups.get(bound.measure)?.get(GATE), bound.figure)
       return {
         asked: `≤ ${bound.most} ${bound.unit}`,
-        measured: value === undefined ? undefined : `${written(value, value < 100 ? 1 : 0)} ${bound.unit} (\`${bound.measure}\`)`,
+        measured: value === undefined ? [] : [`${written(value, value < 100 ? 1 : 0)} ${bound.unit} (\`${bound.measure}\`)`],
         isMet: value === undefined ? undefined : value <= bound.most,
       }
     }
@@ -155,7 +155,7 @@ function judgeBound(bound: Bound, groups: Groups, costs: ReadonlyMap<string, num
       const [sign, limit] = bound.most === undefined ? ['≥', bound.least ?? 0] : ['≤', bound.most]
       return {
         asked: `${sign} ${written(limit, limit % 1 === 0 ? 0 : 1)} ${bound.unit}`,
-        measured: value === undefined ? undefined : `${written(value, value < 10 ? 2 : 0)} ${bound.unit}`,
+        measured: value === undefined ? [] : [`${written(value, value < 10 ? 2 : 0)} ${bound.unit}`],
         isMet: value === undefined ? undefined : sign === '≥' ? value >= limit : value <= limit,
       }
     }
@@ -171,7 +171,7 @@ function judgeRatio(bound: Extract<Bound, { kind: 'ratio' }>, groups: Groups): J
   const value = ratios.length === 0 ? undefined : Math.min(...ratios)
   return {
     asked: `≥ ${bound.times} × ${bound.peer}`,
-    measured: value === undefined ? undefined : `${written(value, 2)} × ${bound.peer}`,
+    measured: value === undefined ? [] : [`${written(value, 2)} × ${bound.peer}`],
     isMet: value === undefined ? undefined : value >= bound.times,
   }
 }
@@ -185,7 +185,7 @@ function judgeAdded(bound: Extract<Bound, { kind: 'added' }>, groups: Groups): J
   const isKnown = p50 !== undefined && p99 !== undefined
   return {
     asked: `≤ ${bound.peer}’s`,
-    measured: isKnown ? `${both(ours)}, ${bound.peer} ${both(theirs)}` : undefined,
+    measured: isKnown ? [both(ours), `${bound.peer} ${both(theirs)}`] : [],
     isMet: isKnown ? p50 >= 1 && p99 >= 1 : undefined,
   }
 }

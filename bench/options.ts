@@ -58,6 +58,7 @@ into docs/PERFORMANCE.md. Brings the peers that it can get (apt, npm); what cann
   BENCH_WORK            work folder: programs, peers, certificates, logs, results (default: sallyport-bench in the system's
                         temporary folder). Delete it, and the folder of the same name in /dev/shm, to be rid of all
   BENCH_PORTS           first three digits of all ports (default 247: 24700 to 24799 on loopback)
+  BENCH_NICE            niceness of all that is measured, such as -10 on a machine that does other things (root)
   SALLYPORT_NO_INSTALL  1: installs nothing
 `
 

@@ -58,9 +58,14 @@ export function canDo(plan: ProxyPlan, ability: Ability): boolean {
   return plan.can?.includes(ability) ?? plan.abilities[ability] !== undefined
 }
 
+/** Before whatever else a busy machine does; below 0 for root alone. Upstream, client and every proxy have the same. */
+const NICE = process.env['BENCH_NICE']
+
 /** A command on one processor; on any with `none`. */
 export function pinned(cpu: string, command: readonly [string, ...string[]]): [string, ...string[]] {
-  return cpu === 'none' ? [...command] : ['taskset', '-c', cpu, ...command]
+  const nice: readonly string[] = NICE ? ['nice', '-n', NICE] : []
+  const [program, ...args] = cpu === 'none' ? [...nice, ...command] : [...nice, 'taskset', '-c', cpu, ...command]
+  return [program ?? command[0], ...args]
 }
 
 /** Starts a proxy and waits until it is ready. @throws Unavailable */

@@ -18,7 +18,9 @@ export function figuresReport(rows: readonly Row[]): { body: string; pictures: R
   const errors = rows.flatMap((row) =>
     row.type === 'run' && row.err > 0 ? [`${row.peer} at \`${row.measure}\`: ${row.err} (${row.errors ?? ''})`] : [],
   )
-  const costs = rows.flatMap((row) => (row.type === 'cost' ? [[row.name, written(row.value, row.value < 10 ? 2 : 0)]] : []))
+  const costs = [
+    ...new Map(rows.flatMap((row) => (row.type === 'cost' ? [[row.name, written(row.value, row.value < 10 ? 2 : 0)] as const] : []))),
+  ]
   const body = [
     ...(machine === undefined ? [] : [machineText(machine)]),
     `The proxy has one core, client and upstream share another; everything on loopback. The gate runs from \`dist/\` with the flags of the image, 200 rules, 50 credentials and its audit on disk. Medians of ${runs} runs; \`a × peer\` is the median of the ratios within each run.`,

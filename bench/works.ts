@@ -21,7 +21,8 @@ export async function checkWorks(proxy: RunningProxy, ability: Ability, isH2: bo
     try {
       return await tryOnce(proxy, ability, isH2)
     } catch (error) {
-      if (performance.now() > deadline) throw new Unavailable(`${ability} does not work: ${(error as Error).message}`)
+      if (performance.now() > deadline)
+        throw new Unavailable(`${ability} does not work: ${(error as Error).message.replaceAll(/\s+/g, ' ').slice(0, 120)}`)
       await sleep(200)
     }
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { answered, rotated } from '../../../bench/bench.ts'
 import { added, addedRatio, grouped, median, middle, ratio } from '../../../bench/figures.ts'
 import { slope } from '../../../bench/soak.ts'
 import { runOf } from '../../support/bench.ts'
@@ -61,6 +62,20 @@ test('what a proxy adds is its latency less that of the same run without one', (
   const peers = groups.get('mitm1')
   assert.equal(added(peers?.get('sallyport'), peers?.get('direct'), 'p50_us'), 100)
   assert.equal(addedRatio(peers?.get('sallyport'), peers?.get('squid'), peers?.get('direct'), 'p50_us'), 2)
+})
+
+test('who answers nothing has an error and no latency that nobody beats', () => {
+  assert.deepEqual(answered({ ok: 0, err: 0, rps: 0, p50_us: 0, p99_us: 0 }), { ok: 0, err: 1, errors: 'nothing was answered' })
+  assert.deepEqual(answered({ ok: 0, err: 7, errors: 'status 503' }), { ok: 0, err: 7, errors: 'status 503' })
+  assert.deepEqual(answered({ ok: 1, err: 7, p50_us: 3 }), { ok: 1, err: 7, p50_us: 3 })
+})
+
+test('who comes first changes from run to run, and everybody comes', () => {
+  assert.deepEqual(
+    [0, 1, 2, 3].map((run) => rotated(['a', 'b', 'c'], run).join('')),
+    ['abc', 'bca', 'cab', 'abc'],
+  )
+  assert.deepEqual(rotated([], 2), [])
 })
 
 test('of the same run of the same peer the later row counts', () => {
