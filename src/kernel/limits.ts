@@ -37,6 +37,8 @@ export const LIMITS = {
   requestsMax: 2_000,
   /** Requests of one connection that are not answered yet (pipelining); heads that wait have `headBytesMax` together. A connection with more is closed. */
   pipelinedMax: 16,
+  /** What came of the bodies of requests that wait for the answers before theirs: beyond, the connection is closed. */
+  pipelinedBytesMax: 256 * 1024,
   /** Streams of one HTTP/2 connection at the same time; the peer is told (SETTINGS) and more are refused by the protocol. */
   streamsMax: 128,
   /** Streams of one HTTP/2 connection that the agent resets: a burst of so many, then so many a second, or the connection ends (CVE-2023-44487). */

@@ -34,11 +34,13 @@ function timestamp(): () => string {
 }
 
 class HeldLines {
-  #held = ''
+  #lines = ''
+  /** What a full pipe did not take, from the middle of a line perhaps. */
+  #rest: Buffer = Buffer.alloc(0)
   #isDue = false
 
   write(line: string): void {
-    this.#held += line
+    this.#lines += line
     if (this.#isDue) return
     this.#isDue = true
     setImmediate(this.flush)
@@ -46,17 +48,24 @@ class HeldLines {
 
   readonly flush = (): void => {
     this.#isDue = false
-    const bytes = Buffer.from(this.#held)
-    this.#held = ''
+    const lines = Buffer.from(this.#lines)
+    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, lines]) : lines
+    this.#lines = ''
     let written = 0
     try {
       while (written < bytes.length) written += writeSync(STDERR, bytes, written)
     } catch (error) {
-      // A pipe that is full. Nobody waits for whoever does not read: what is too much is lost.
-      if (codeOf(error) !== 'EAGAIN' || bytes.length - written > LIMITS.logHeldBytesMax) return
-      this.#held = bytes.toString('utf8', written) + this.#held
-      this.#isDue = true
-      setTimeout(this.flush, RETRY_MS)
+      // Where there is no stderr, nobody is told.
+      if (codeOf(error) !== 'EAGAIN') written = bytes.length
     }
+    this.#rest = bounded(bytes.subarray(written))
+    if (this.#rest.length === 0) return
+    this.#isDue = true
+    setTimeout(this.flush, RETRY_MS)
   }
+}
+
+/** Nobody waits for whoever does not read: of what is too much, the line that was begun is ended, and the rest is lost. */
+function bounded(rest: Buffer): Buffer {
+  return rest.length <= LIMITS.logHeldBytesMax ? rest : rest.subarray(0, rest.indexOf('\n') + 1)
 }

@@ -7,10 +7,12 @@ export function memo<V, T extends string = string>(max: number, charsMax: number
   return (text) => {
     const found = known.get(text)
     if (found !== undefined) return found
-    const made = make(text)
-    if (text.length > charsMax) return made
+    if (text.length > charsMax) return make(text)
+    // A part of a longer text would keep all of that.
+    const own = Buffer.from(text).toString() as T
+    const made = make(own)
     if (known.size >= max) known.clear()
-    known.set(text, made)
+    known.set(own, made)
     return made
   }
 }

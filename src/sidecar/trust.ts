@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
@@ -22,7 +23,14 @@ export async function loadTrust(files: readonly string[]): Promise<{ trust: Secu
     extra.push(...certificates)
   }
   try {
-    return { trust: createSecureContext({ ca: [...publicRoots, ...extra], minVersion: 'TLSv1.2' }), publicRoots }
+    return {
+      trust: createSecureContext({
+        ca: [...publicRoots, ...extra],
+        minVersion: 'TLSv1.2',
+        secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+      }),
+      publicRoots,
+    }
   } catch (cause) {
     throw new SallyportError('ca_file_invalid', `a certificate in ${files.join(', ')} cannot be read`, { cause })
   }

@@ -54,7 +54,7 @@ export function forward(pool: Upstream, { head, body: held, trailers }: Outgoing
       trailers: (): RawHeaders => trailers(agent.trailers()),
       ...(agent.upgrade && { upgrade: 'websocket' }),
     }
-    pool.dispatch(options, new Relay(agent, course, resolve))
+    pool.dispatch(options, new Relay(agent, course, streamed !== null, resolve))
   })
 }
 
@@ -105,6 +105,7 @@ class Upload extends Readable {
 class Relay implements UpstreamHandler {
   readonly #agent: Agent
   readonly #course: Course
+  readonly #isStreamed: boolean
   readonly #done: (outcome: Outcome) => void
   readonly #stopListening: () => void
   readonly #stopWaiting: () => void
@@ -117,9 +118,10 @@ class Relay implements UpstreamHandler {
   #interim = 0
   #isOver = false
 
-  constructor(agent: Agent, course: Course, done: (outcome: Outcome) => void) {
+  constructor(agent: Agent, course: Course, isStreamed: boolean, done: (outcome: Outcome) => void) {
     this.#agent = agent
     this.#course = course
+    this.#isStreamed = isStreamed
     this.#done = done
     this.#stopListening = agent.onGone(() => this.#stop(agentGone()))
     this.#stopWaiting = course.onCut(this.#onCut)
@@ -129,7 +131,8 @@ class Relay implements UpstreamHandler {
     this.#controller = controller
     if (this.#agent.isGone) controller.abort(agentGone())
     else if (this.#course.isCut) controller.abort(this.#course.reason as Error)
-    else if (!this.#agent.isUploaded) this.#uploadIdle = this.#watch('the body of the request', LIMITS.bodyIdleMs)
+    // Also a body that is all here already: it may not all be taken.
+    else if (this.#isStreamed) this.#uploadIdle = this.#watch('the body of the request', LIMITS.bodyIdleMs)
   }
 
   onBodySent(bytes: number): void {

@@ -17,7 +17,13 @@ export type Scrubbing = {
 }
 
 /** What finds the values of some credentials, and how often it did. */
-type Kept = { values: readonly Secret[]; redactor: Redactor; hits: number }
+type Kept = {
+  /** What is looked for: those that were current when that was last settled, and former ones. */
+  values: readonly Secret[]
+  current: readonly Secret[]
+  redactor: Redactor
+  hits: number
+}
 
 /**
  * I24: an answer is scrubbed of every value that a request to its host may have carried before its end, those that have been
@@ -53,7 +59,7 @@ export function createScrubbing(enforcement: Enforcement, tokens: TokenExchanges
 
   function keep(bindings: readonly CredentialBinding[]): Kept {
     const key = bindings.map(({ id }) => id).join(',')
-    const found = kept.get(key) ?? { values: [], redactor: createRedactor([]), hits: 0 }
+    const found = kept.get(key) ?? { values: [], current: [], redactor: createRedactor([]), hits: 0 }
     kept.set(key, found)
     return found
   }
@@ -62,9 +68,12 @@ export function createScrubbing(enforcement: Enforcement, tokens: TokenExchanges
   function renew(found: Kept, enforced: Enforced, bindings: readonly CredentialBinding[]): void {
     const values = bindings.flatMap((binding) => valuesOf(enforced, binding))
     if (values.every((value) => found.values.includes(value))) return
-    const former = found.values.filter((value) => !values.includes(value)).slice(0, LIMITS.formerSecretsMax)
-    found.redactor = createRedactor([...values, ...former])
-    found.values = [...values, ...former]
+    // Those of answers that run now, however many a new policy takes away at once, and of some that were current before.
+    const taken = found.current.filter((value) => !values.includes(value))
+    const older = found.values.filter((value) => !values.includes(value) && !taken.includes(value)).slice(0, LIMITS.formerSecretsMax)
+    found.redactor = createRedactor([...values, ...taken, ...older])
+    found.values = [...values, ...taken, ...older]
+    found.current = values
   }
 
   function prepare(enforced: Enforced, host: Hostname, mode: ScrubPlan['mode']): HostPlan | undefined {

@@ -57,6 +57,8 @@ export class AgentConnection implements MessageHandler, Line {
   #isDeaf = false
   #isTalking = false
   #isClosed = false
+  /** Requests wait for the agent to read the answers before theirs. */
+  #isStuck = false
   /** The head of a request is due. A connection begins with that. */
   #isHeadDue = true
   /** When the connection has had its time, by `elapsedMs`. */
@@ -125,7 +127,7 @@ export class AgentConnection implements MessageHandler, Line {
   fail(refusal: Refusal): void {
     if (this.#isDeaf || this.#arriving !== undefined) return this.destroy()
     this.#isDeaf = true
-    this.#deadlineMs = Infinity
+    if (!this.#isStuck) this.#deadlineMs = Infinity
     if (this.#due !== undefined || this.#waiting.length > 0) this.#failure = refusal
     else this.#service.refuse(this, refusal)
   }
@@ -133,7 +135,7 @@ export class AgentConnection implements MessageHandler, Line {
   /** Ends it if it has had its time. */
   expire(elapsedMs: number): void {
     if (elapsedMs < this.#deadlineMs) return
-    if (this.#isHeadDue) this.fail({ code: 'head_timeout', message: 'the request head did not arrive in time' })
+    if (this.#isHeadDue && !this.#isStuck) this.fail({ code: 'head_timeout', message: 'the request head did not arrive in time' })
     else this.destroy()
   }
 
@@ -217,21 +219,31 @@ export class AgentConnection implements MessageHandler, Line {
     const isStuffed = this.socket.writableNeedDrain
     if (this.#due === undefined && this.#waiting.length === 0 && !isStuffed) return this.#begin(agent)
     // Whoever asks and asks and reads no answers is read no further.
-    if (this.#due === undefined && isStuffed) this.socket.pause()
+    if (this.#due === undefined && isStuffed) this.#pauseUntilRead()
     this.#waiting = [...this.#waiting, agent]
     const chars = this.#waiting.reduce((sum, { headChars }) => sum + headChars, 0)
-    if (this.#waiting.length >= LIMITS.pipelinedMax || chars > LIMITS.headBytesMax) this.destroy()
+    const bytes = this.#waiting.reduce((sum, { body }) => sum + (body?.readableLength ?? 0), 0)
+    if (this.#waiting.length >= LIMITS.pipelinedMax || chars > LIMITS.headBytesMax || bytes > LIMITS.pipelinedBytesMax) this.destroy()
   }
 
   #begin(agent: Http1Agent): void {
+    if (this.#isStuck) this.#deadlineMs = Infinity
+    this.#isStuck = false
     this.#due = agent
     this.#service.handle(agent, this)
+  }
+
+  /** The answers so far are not read. For so long as a body that nobody reads, and then that is the end: a paused socket notices none. */
+  #pauseUntilRead(): void {
+    this.socket.pause()
+    this.#isStuck = true
+    this.#deadlineMs = this.#in(LIMITS.bodyIdleMs)
   }
 
   readonly #next = (): void => {
     const [agent, ...others] = this.#waiting
     if (agent === undefined || this.#due !== undefined || this.#isClosed) return
-    if (this.socket.writableNeedDrain) return void this.socket.pause()
+    if (this.socket.writableNeedDrain) return this.#pauseUntilRead()
     this.#waiting = others
     this.#begin(agent)
   }

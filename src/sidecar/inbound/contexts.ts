@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto'
 import { createSecureContext, DEFAULT_CIPHERS, type SecureContext } from 'node:tls'
 import type { Hostname } from '../../kernel/hostname.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -32,6 +33,8 @@ export function createContexts(authority: Authority, system: Pick<System, 'now'>
         ecdhCurve: 'X25519:P-256',
         ciphers: CIPHERS,
         honorCipherOrder: true,
+        // Each is a handshake in full, which nobody counts (TLS 1.2; CVE-2011-1473).
+        secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
       })
       if (cache.size >= LIMITS.leafCacheMax) cache.delete(cache.keys().next().value ?? host)
       cache.set(host, { context, renewAt })

@@ -20,6 +20,8 @@ export function secure(socket: Socket, host: Hostname, contexts: Contexts, log: 
     const hint = isDistrust ? 'the client does not trust the CA of this session: see /ca.crt and the CA variables' : undefined
     log.warn({ host, code, hint }, 'TLS with the agent failed')
   })
+  // Node's own TLS server listens to this. Without it what is no TLS, after the handshake, leaves the connection as it is.
+  secured.on('_tlsError', (error: Error) => void secured.destroy(error))
   secured.once('close', () => {
     clearTimeout(timer)
     socket.destroy()

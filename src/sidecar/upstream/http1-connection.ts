@@ -184,6 +184,7 @@ export class Http1Connection implements Carrier, MessageHandler, Swept {
     if (this.#isOver) return
     // I10: nothing was asked, so this is the answer to nothing.
     if (!this.#exchange) return this.destroy()
+    if (this.#exchange.isUnsent) return this.#leaveUnsent(this.#exchange, this.#invalid('comes before the request'))
     this.#hasBytes = true
     this.#read(chunk)
   }
@@ -253,15 +254,27 @@ export class Http1Connection implements Carrier, MessageHandler, Swept {
   readonly #onLost = (error?: unknown): void => {
     if (this.#isOver) return
     const exchange = this.#exchange
-    if (exchange && this.#wasKept && !this.#hasBytes && exchange.mayRunAgain) {
-      this.#exchange = undefined
-      exchange.runsOn(undefined)
-      this.destroy()
-      return this.#events.onStale(exchange)
-    }
+    if (exchange && this.#wasKept && !this.#hasBytes && exchange.mayRunAgain) return this.#giveBack(exchange)
     const why = error instanceof Error ? codeOf(error) : 'closed'
     const options = error instanceof Error ? { cause: error } : {}
-    this.fail(new SallyportError('upstream_unreachable', `the connection to ${this.#where} broke (${why})`, options))
+    const lost = new SallyportError('upstream_unreachable', `the connection to ${this.#where} broke (${why})`, options)
+    if (exchange?.isUnsent === true) this.#leaveUnsent(exchange, lost)
+    else this.fail(lost)
+  }
+
+  /** This connection is no good for an exchange of which nothing was written. Where it was kept, a new one may be. */
+  #leaveUnsent(exchange: Http1Exchange, error: SallyportError): void {
+    if (!this.#wasKept) return this.fail(error)
+    exchange.upload?.unstart()
+    this.#giveBack(exchange)
+  }
+
+  /** To be run again, on another connection. */
+  #giveBack(exchange: Http1Exchange): void {
+    this.#exchange = undefined
+    exchange.runsOn(undefined)
+    this.destroy()
+    this.#events.onStale(exchange)
   }
 
   #rests(ms: number): void {

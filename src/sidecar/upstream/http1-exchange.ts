@@ -36,6 +36,7 @@ export class Http1Exchange implements UpstreamController {
   readonly #onOver: (exchange: Http1Exchange) => void
   #carrier: Carrier | undefined
   #attempts = 0
+  #wasSentTold = false
 
   /** `onOver` is called once, right before the handler's last call. */
   constructor(request: UpstreamRequest, handler: UpstreamHandler, onOver: (exchange: Http1Exchange) => void) {
@@ -60,6 +61,11 @@ export class Http1Exchange implements UpstreamController {
   get mayRunAgain(): boolean {
     const { method, body, upgrade } = this.request
     return this.#attempts === 1 && (body === undefined || body === null) && upgrade === undefined && IDEMPOTENT.has(method)
+  }
+
+  /** Nothing of it was written so far, though it has its connection: its body has not begun. */
+  get isUnsent(): boolean {
+    return this.upload?.isBegun === false
   }
 
   /** Tells the handler that it is its turn. False when that was the end of it. */
@@ -100,7 +106,8 @@ export class Http1Exchange implements UpstreamController {
   }
 
   requestSent(): void {
-    if (this.#attempts > 1) return
+    if (this.#wasSentTold) return
+    this.#wasSentTold = true
     try {
       this.handler.onRequestSent()
     } catch (error) {

@@ -24,6 +24,7 @@ export class Http1Upload {
   #head = ''
   /** Bytes that are still to come; without a number it goes in chunks. */
   #left: number | undefined
+  #isBegun = false
   #isOver = false
 
   constructor(body: Readable, events: UploadEvents) {
@@ -47,6 +48,18 @@ export class Http1Upload {
     else body.resume()
   }
 
+  /** Whether anything of the request was written. */
+  get isBegun(): boolean {
+    return this.#isBegun
+  }
+
+  /** As it was before `start`: nothing was written, and it may start on another socket. */
+  unstart(): void {
+    this.#socket = undefined
+    this.#body.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
+    this.#body.pause()
+  }
+
   /** The socket takes more. */
   resume(): void {
     if (!this.#isOver) this.#body.resume()
@@ -68,6 +81,7 @@ export class Http1Upload {
       if (chunk.length > left) return this.#break(new Error(`the body of the request is ${chunk.length - left} bytes too long`))
       this.#left = left - chunk.length
     }
+    this.#isBegun = true
     const before = left === undefined ? `${this.#head}${chunk.length.toString(16)}\r\n` : this.#head
     this.#head = ''
     if (!this.#write(before, chunk, left === undefined ? '\r\n' : '')) this.#body.pause()
@@ -80,6 +94,7 @@ export class Http1Upload {
     if (this.#left !== undefined && this.#left > 0)
       return this.#break(new Error(`the body of the request is ${this.#left} bytes too short`))
     this.#isOver = true
+    this.#isBegun = true
     const last = this.#left === undefined ? `${this.#head}0\r\n\r\n` : this.#head
     if (last !== '') this.#socket?.write(last, 'latin1')
     this.#events.onWhole()

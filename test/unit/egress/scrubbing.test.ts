@@ -158,3 +158,28 @@ test('nothing is looked into where no secret is bound to the host, or the rule s
   assert.equal(world.scrubbing.planFor(world.now, HOST, { scrub: 'block' } as AllowedRule)?.mode, 'block')
   assert.equal(world.plan().mode, 'replace')
 })
+
+test('I24 a running answer loses none of what its host had when a policy takes more away than former values are kept, and adds one', () => {
+  const ids = Array.from({ length: LIMITS.formerSecretsMax + 4 }, (_, i) => `c${i}`)
+  const valueOf = (id: string): string => `value-of-${id}-7f3a9c`
+  const having = (some: readonly string[]): Enforced => {
+    const rules = `network: {rules: [{id: api, host: api.example.com, action: allow}]}`
+    const credentials = some.map(
+      (id) => `{id: ${id}, secret: ${id.toUpperCase()}, inject: {domains: [api.example.com], paths: ["/${id}"], header: X}}`,
+    )
+    const secrets = some.map((id) => `{name: ${id.toUpperCase()}, source: "env:${id.toUpperCase()}"}`)
+    const policy = policyOf(`version: 1\n${rules}\ncredentials: [${credentials.join(', ')}]\nsecrets: [${secrets.join(', ')}]\n`)
+    const env = Object.fromEntries(some.map((id) => [id.toUpperCase(), valueOf(id)]))
+    return enforce(policy, { env, placeholderSeed: 'seed', system }, 1)
+  }
+  let now = having(ids)
+  const none = { known: () => [] } as Pick<TokenExchanges, 'known'> as TokenExchanges
+  const scrubbing = createScrubbing(() => now, none)
+  const plan = scrubbing.planFor(now, HOST, { scrub: 'replace' } as AllowedRule) ?? assert.fail('nothing is looked into')
+  const unseen = (): string[] => ids.filter((id) => plan.redactor.isClean(Buffer.from(valueOf(id))))
+  assert.deepEqual(unseen(), [])
+  now = having(['c0'])
+  assert.deepEqual(unseen(), [])
+  now = having(['c0', 'new'])
+  assert.deepEqual(unseen(), [])
+})

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Socket } from 'node:net'
 import { test } from 'node:test'
+import { LIMITS } from '../../../src/kernel/limits.ts'
 import { AgentConnection, type Service } from '../../../src/sidecar/inbound/agent-connection.ts'
 import { eventually } from '../../support/eventually.ts'
 import { bufferBytes } from '../../support/memory.ts'
@@ -41,3 +42,38 @@ function handOver(socket: Socket): Promise<WeakRef<AgentConnection>> {
     void new AgentConnection(socket, 'proxy', service)
   })
 }
+
+test('an agent that asks on and reads no answers loses its connection when its time is up, and not before', async () => {
+  await using sockets = await openSocketPair()
+  sockets.server.removeAllListeners('error')
+  sockets.client.pause()
+  let answers = 0
+  const service: Service = {
+    keepAliveLines: '',
+    dateLine: () => '',
+    elapsedMs: 0,
+    handle(agent) {
+      answers += 1
+      agent.start(200, 'OK', ['content-length', String(PIECE.length)])
+      agent.write(PIECE)
+      agent.end([])
+    },
+    connect() {},
+    refuse() {},
+    forget() {},
+  }
+  const connection = new AgentConnection(sockets.server, 'proxy', service)
+  let asked = 0
+  // Until the socket takes no more and requests wait.
+  while (answers === asked) {
+    asked += 4
+    sockets.client.write('GET http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n'.repeat(4))
+    await eventually(() => assert.ok(answers === asked || sockets.server.isPaused()))
+  }
+  connection.expire(LIMITS.bodyIdleMs - 1)
+  assert.equal(sockets.server.destroyed, false)
+  connection.expire(2 * LIMITS.bodyIdleMs)
+  assert.equal(sockets.server.destroyed, true)
+})
+
+const PIECE = Buffer.alloc(64 * 1024)

@@ -1,6 +1,8 @@
 /** What a connection carries after an answer, and what it must not. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { dialTcp } from '../../../src/sidecar/upstream/dial.ts'
@@ -9,7 +11,7 @@ import type { UpstreamRequest } from '../../../src/sidecar/upstream/upstream.ts'
 import { eventually } from '../../support/eventually.ts'
 import { echoPath, openHttp1, openOrigin } from '../../support/http1-upstream.ts'
 import { hostname } from '../../support/policy.ts'
-import { ask, HOST, openTlsSockets, take } from '../../support/upstream-client.ts'
+import { ask, HOST, openTlsSockets, take, Taker } from '../../support/upstream-client.ts'
 import { openRawUpstream } from '../../support/upstream.ts'
 
 Object.assign(LIMITS, { upstreamSweepMs: 20 })
@@ -274,3 +276,28 @@ test('destroying ends what waits for another connection to be sent again', async
   await origin.destroy()
   await assert.rejects(second, { code: 'upstream_unreachable' })
 })
+
+for (const { what, act } of [
+  { what: 'answers', act: (socket: Socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison') },
+  { what: 'closes', act: (socket: Socket) => void socket.end() },
+]) {
+  test(`I10 a kept connection that ${what} before the first byte of a request was written is not the one that answers it`, async () => {
+    await using upstream = await openHttp1(echoPath)
+    await using origin = openOrigin(upstream.port)
+    await ask(origin, { path: '/first' })
+    const taker = new Taker()
+    const body = new Readable({ read() {} })
+    // By now it is kept, and not in use any more.
+    await new Promise((resolve) => setImmediate(resolve))
+    origin.dispatch({ method: 'POST', path: '/second', headers: [], body }, taker)
+    await taker.started.promise
+    act(upstream.sockets[0] ?? assert.fail('no connection'))
+    await eventually(() => assert.equal(upstream.sockets.length, 2))
+    body.push('late')
+    body.push(null)
+    const { status, body: answer } = await taker.done.promise
+    assert.equal(`${status} ${answer.toString()}`, '200 /second')
+    assert.equal(upstream.heads.filter((head) => head.startsWith('POST /second')).length, 1)
+    assert.equal(taker.isSent, true)
+  })
+}
