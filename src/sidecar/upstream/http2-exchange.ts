@@ -1,11 +1,10 @@
-import type { Readable } from 'node:stream'
-import type { Http2Connection } from '../../http2/connection.ts'
-import { CODE, type Break } from '../../http2/protocol.ts'
-import type { Http2Stream, StreamOwner } from '../../http2/stream.ts'
+import { constants, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2'
+import { Readable } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { brokenLength, http2Error } from './http2-errors.ts'
-import { http2Head, writableFields } from './http2-fields.ts'
+import { brokenLength, http2Error, isUnprocessed } from './http2-errors.ts'
+import { http2Headers, http2Trailers, rawFields } from './http2-fields.ts'
+import { watchArrival } from './http2-arrival.ts'
 import type { UpstreamController, UpstreamHandler, UpstreamRequest } from './upstream.ts'
 
 /**
@@ -14,29 +13,23 @@ import type { UpstreamController, UpstreamHandler, UpstreamRequest } from './ups
  */
 export type StreamEnd = 'over' | 'unprocessed' | 'invalid'
 
-/** Where an exchange runs. */
-export type ExchangeHost = {
-  /** Its stream is closed. Told once for each start. */
-  ended(exchange: Http2Exchange, end: StreamEnd): void
-}
-
 /** One request and its answer, from the moment it waits for a stream. */
-export class Http2Exchange implements UpstreamController, StreamOwner {
+export class Http2Exchange implements UpstreamController {
   /** How often it was started. */
   attempts = 0
   rawHeaders: readonly string[] = []
   rawTrailers: readonly string[] = []
   readonly #request: UpstreamRequest
-  readonly #body: Readable | undefined
+  readonly #body: Readable | null
   readonly #handler: UpstreamHandler
   readonly #where: string
-  #stream: Http2Stream | undefined
-  #host: ExchangeHost | undefined
+  #stream: ClientHttp2Stream | undefined
   #timer: NodeJS.Timeout | undefined
-  #timerMs = 0
   #bytesSent = 0
   #interim = 0
   #hasAnswer = false
+  /** END_STREAM has arrived. Without it the end of a stream is no end of an answer. */
+  #isWhole = false
   #isInvalid = false
   #isPaused = false
   #isOver = false
@@ -44,12 +37,11 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
   /** `where` names the upstream in errors. */
   constructor(request: UpstreamRequest, handler: UpstreamHandler, where: string) {
     this.#request = request
+    this.#body = Buffer.isBuffer(request.body) ? Readable.from([request.body]) : (request.body ?? null)
     this.#handler = handler
     this.#where = where
-    if (request.body === undefined || request.body === null || Buffer.isBuffer(request.body)) return
-    this.#body = request.body
     // From here on: an agent that goes while its request waits must not end the process.
-    this.#body.on('error', this.#onBodyError)
+    this.#body?.on('error', this.#onBodyError)
   }
 
   abort(reason: Error): void {
@@ -59,7 +51,7 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
   pause(): void {
     this.#isPaused = true
     // Nothing is expected while nobody reads.
-    this.#expectNothing()
+    clearTimeout(this.#timer)
     this.#stream?.pause()
   }
 
@@ -70,22 +62,23 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
     this.#stream?.resume()
   }
 
-  /** Runs it on a new stream. */
-  start(connection: Http2Connection, host: ExchangeHost): void {
+  /** Runs it on a new stream. `ended` is called once, when the stream is closed. */
+  start(session: ClientHttp2Session, ended: (end: StreamEnd) => void): void {
     this.attempts += 1
-    this.#host = host
-    if (this.attempts === 1) this.#tell(() => this.#handler.onRequestStart(this))
-    if (this.#isOver) return this.#ended('over')
-    const { body } = this.#request
-    try {
-      const isEnd = body === undefined || body === null || (Buffer.isBuffer(body) && body.length === 0)
-      this.#stream = connection.open(this, http2Head(this.#request, this.#where), isEnd)
-    } catch (error) {
-      return this.fail(error as Error)
+    if (this.attempts === 1) {
+      this.#tell(() => this.#handler.onRequestStart(this))
     }
-    if (this.#isPaused) this.#stream.pause()
-    if (this.#body) this.#send(this.#stream, this.#body)
-    else if (Buffer.isBuffer(body)) this.#sendWhole(this.#stream, body)
+    if (this.#isOver) return ended('over')
+    const body = this.#body
+    try {
+      const waitForTrailers = body !== null && this.#request.trailers !== undefined
+      this.#stream = session.request(http2Headers(this.#request, this.#where), { endStream: body === null, waitForTrailers })
+    } catch (error) {
+      this.fail(error as Error)
+      return ended('over')
+    }
+    this.#follow(this.#stream, ended)
+    if (body) this.#send(this.#stream, body)
     else this.#sent()
   }
 
@@ -100,43 +93,66 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
   /** Ends it with an error, once. */
   fail(error: Error): void {
     if (this.#isOver) return
-    this.#isInvalid ||= error instanceof SallyportError && error.code === 'upstream_invalid'
+    this.#isInvalid = error instanceof SallyportError && error.code === 'upstream_invalid'
     this.#end()
     this.#body?.destroy(error)
     this.#handler.onResponseError(this, error)
-    this.#ended(this.#isInvalid ? 'invalid' : 'over')
   }
 
-  // ------------------------------------------------------------------------------------------------- of the stream
+  #follow(stream: ClientHttp2Stream, ended: (end: StreamEnd) => void): void {
+    let failure: Error | undefined
+    watchArrival(stream, () => (this.#isWhole = true))
+    stream.on('headers', (fields, _flags, raw) => this.#interimAnswer(Number(fields[':status']), raw))
+    stream.on('response', (fields, _flags, raw) => this.#answer(stream, Number(fields[':status']), raw))
+    stream.on('trailers', (_fields, _flags, raw) => this.#tell(() => (this.rawTrailers = rawFields(raw))))
+    stream.on('end', () => this.#complete(stream))
+    stream.on('error', (error: Error) => (failure = error))
+    stream.on('close', () => {
+      if (this.#isOver) return ended(this.#isInvalid ? 'invalid' : 'over')
+      const isUntouched = !this.#hasAnswer && this.#bytesSent === 0
+      if (isUntouched && isUnprocessed(stream.rstCode, failure)) {
+        this.#detach()
+        return ended('unprocessed')
+      }
+      this.fail(http2Error(stream.rstCode, failure, this.#where))
+      ended(this.#isInvalid ? 'invalid' : 'over')
+    })
+  }
 
-  onInterim(status: number, headers: string[]): void {
+  #interimAnswer(status: number, raw: readonly string[]): void {
     this.#interim += 1
     if (this.#interim > LIMITS.interimAnswersMax) {
       return this.fail(new SallyportError('upstream_invalid', `${this.#where} sends interim answers without end`))
     }
-    this.#begin(status, headers)
+    this.#begin(status, raw)
   }
 
-  onHead(status: number, headers: string[]): void {
+  #answer(stream: ClientHttp2Stream, status: number, raw: readonly string[]): void {
     if (this.#isOver) return
-    this.#hasAnswer = true
-    if (!this.#isPaused) this.#expect(LIMITS.upstreamBodyIdleMs)
-    this.#begin(status, headers)
-  }
-
-  onData(chunk: Buffer): void {
-    if (this.#isOver) return
-    this.#timer?.refresh()
-    try {
-      this.#handler.onResponseData(this, chunk)
-    } catch (error) {
-      this.fail(error as Error)
+    if (this.#hasAnswer || status < 200) {
+      return this.fail(new SallyportError('upstream_invalid', `the answer of ${this.#where} has a status ${status} where none can be`))
     }
+    this.#hasAnswer = true
+    this.#expect(LIMITS.upstreamBodyIdleMs)
+    this.#begin(status, raw)
+    if (this.#isOver) return
+    stream.on('data', (chunk: Buffer) => {
+      if (this.#isOver) return
+      this.#timer?.refresh()
+      this.#tell(() => this.#handler.onResponseData(this, chunk))
+    })
   }
 
-  onEnd(trailers: string[]): void {
+  #begin(status: number, raw: readonly string[]): void {
+    this.#tell(() => {
+      this.rawHeaders = rawFields(raw)
+      this.#handler.onResponseStart(this, status, '')
+    })
+  }
+
+  #complete(stream: ClientHttp2Stream): void {
     if (this.#isOver) return
-    this.rawTrailers = trailers
+    if (!this.#isWhole || !this.#hasAnswer) return this.fail(http2Error(stream.rstCode, undefined, this.#where))
     this.#end()
     // The upstream said all it had to say, before it had the whole body perhaps.
     this.#body?.destroy()
@@ -145,51 +161,14 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
     } catch (error) {
       this.#handler.onResponseError(this, error as Error)
     }
-    // Else its connection tells when it is closed.
-    if (this.#stream?.isSent !== true) this.#ended('over')
   }
 
-  onDrain(): void {
-    if (!this.#isOver) this.#body?.resume()
-  }
-
-  onHeld(): void {}
-
-  onSent(): void {}
-
-  onBreak(why: Break): void {
-    const isUntouched = !this.#hasAnswer && this.#bytesSent === 0
-    if (!this.#isOver && isUntouched && why.kind === 'refused') {
-      this.#detach()
-      return this.#ended('unprocessed')
-    }
-    this.#isInvalid ||= why.kind === 'invalid'
-    if (this.#isOver) this.#ended(this.#isInvalid ? 'invalid' : 'over')
-    else this.fail(http2Error(why, this.#where))
-  }
-
-  onClose(): void {
-    this.#ended('over')
-  }
-
-  // ------------------------------------------------------------------------------------------------- the request's body
-
-  #sendWhole(stream: Http2Stream, body: Buffer): void {
-    const broken = brokenLength(this.#request.headers, body.length)
-    if (broken) return this.fail(broken)
-    if (body.length > 0) {
-      this.#bytesSent = body.length
-      stream.write(body)
-      this.#tell(() => this.#handler.onBodySent(body.length))
-      this.#endBody(stream)
-    }
-    this.#sent()
-  }
-
-  #send(_stream: Http2Stream, body: Readable): void {
+  #send(stream: ClientHttp2Stream, body: Readable): void {
     body.on('data', this.#onData)
     body.on('end', this.#onEnd)
     body.on('close', this.#onBodyClose)
+    stream.on('drain', () => body.resume())
+    stream.on('wantTrailers', () => this.#sendTrailers(stream))
     // On a second attempt the body was paused by the first, and an empty one has told of its end.
     if (body.readableEnded) this.#onEnd()
     else body.resume()
@@ -204,11 +183,11 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
   }
 
   readonly #onEnd = (): void => {
-    if (this.#isOver || !this.#stream) return
+    if (this.#isOver) return
     // I10: an upstream that believes the length would wait, or take what comes next for the rest.
     const broken = brokenLength(this.#request.headers, this.#bytesSent)
     if (broken) return this.fail(broken)
-    this.#endBody(this.#stream)
+    this.#stream?.end()
     this.#sent()
   }
 
@@ -218,40 +197,20 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
     if (this.#body?.readableEnded !== true) this.fail(new Error('the body of the request broke off'))
   }
 
-  #endBody(stream: Http2Stream): void {
-    this.#tell(() => stream.end(writableFields(this.#request.trailers?.() ?? [])))
+  #sendTrailers(stream: ClientHttp2Stream): void {
+    this.#tell(() => stream.sendTrailers(http2Trailers(this.#request.trailers?.() ?? [])))
   }
 
   /** The request is out: now the upstream has so long to answer. A stream in both directions may be quiet before. */
   #sent(): void {
-    if (this.#isOver) return
     this.#tell(() => this.#handler.onRequestSent())
     if (!this.#hasAnswer) this.#expect(LIMITS.upstreamHeadMs)
   }
 
-  // ------------------------------------------------------------------------------------------------- ends
-
-  #begin(status: number, headers: string[]): void {
-    if (this.#isOver) return
-    try {
-      this.rawHeaders = headers
-      this.#handler.onResponseStart(this, status, '')
-    } catch (error) {
-      this.fail(error as Error)
-    }
-  }
-
   #expect(ms: number): void {
+    clearTimeout(this.#timer)
     if (this.#isOver) return
-    if (this.#timer && this.#timerMs === ms) return void this.#timer.refresh()
-    clearTimeout(this.#timer)
-    this.#timerMs = ms
     this.#timer = setTimeout(() => this.fail(new SallyportError('upstream_timeout', `${this.#where} did not answer in time`)), ms)
-  }
-
-  #expectNothing(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
   }
 
   /** What a handler throws (a header that cannot be written) ends the exchange, not the process. */
@@ -268,17 +227,13 @@ export class Http2Exchange implements UpstreamController, StreamOwner {
     this.#isOver = true
     this.#detach()
     const stream = this.#stream
-    if (stream && !(stream.isWhole && stream.isSent)) stream.reset(CODE.CANCEL)
-  }
-
-  #ended(end: StreamEnd): void {
-    const host = this.#host
-    this.#host = undefined
-    host?.ended(this, end)
+    // One that the upstream has closed would wait for writes that never end.
+    if (stream?.closed === true) stream.destroy()
+    else if (stream?.writableFinished !== true || !this.#isWhole) stream?.close(constants.NGHTTP2_CANCEL)
   }
 
   #detach(): void {
-    this.#expectNothing()
+    clearTimeout(this.#timer)
     const body = this.#body
     body?.off('data', this.#onData)
     body?.off('end', this.#onEnd)

@@ -1,5 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
-import type { RequestBlock } from '../../http2/frame-writer.ts'
+import { sensitiveHeaders, type OutgoingHttpHeaders } from 'node:http2'
+import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { UpstreamRequest } from './upstream.ts'
 
 /** Fields that HPACK may keep in its tables: all others, whatever an agent calls its credentials, are never indexed (RFC 7541 §7.1.3). */
@@ -13,57 +15,54 @@ const INDEXED = new Set([
   'te',
   'user-agent',
 ])
-const isIndexed = (name: string): boolean => INDEXED.has(name)
 
-/** Names that were found to be some, and what they are in lower case. */
-const known = new Map<string, string>()
-const KNOWN_MAX = 1_000
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-
-/** The head of a request: names in lower case, `host` as the authority. @throws on what HTTP/2 cannot carry */
-export function http2Head({ method, path, headers, sensitive }: UpstreamRequest, authority: string): RequestBlock {
-  // What is written is not looked at again.
+/** The header block of a request: pseudo-header fields in front, names in lower case, `host` as `:authority`. @throws on what HTTP/2 cannot carry */
+export function http2Headers({ method, path, headers, sensitive }: UpstreamRequest, authority: string): string[] {
+  // Node checks none of these when it writes HTTP/2, and takes NUL for the end of a field.
   validateHeaderName(method)
-  if (path === '' || /[^\x21-\x7e\x80-\xff]/.test(path))
-    throw Object.assign(new Error('the path cannot be written'), { code: 'ERR_INVALID_CHAR' })
+  if (/[^\x21-\x7e\x80-\xff]/.test(path)) throw Object.assign(new Error('the path cannot be written'), { code: 'ERR_INVALID_CHAR' })
   const fields: string[] = []
-  let host: string | undefined
+  const unindexed = new Set([':path', ...(sensitive ?? [])])
   for (let i = 0; i < headers.length; i += 2) {
-    const name = lowerName(headers[i] ?? '')
+    const name = (headers[i] ?? '').toLowerCase()
     const value = headers[i + 1] ?? ''
-    checkValue(name, value)
-    if (name === 'host') host ??= value
-    else if (name !== 'te' || value.trim().toLowerCase() === 'trailers') fields.push(name, value)
-  }
-  const isPlain =
-    sensitive === undefined || sensitive.length === 0 ? isIndexed : (name: string) => isIndexed(name) && !sensitive.includes(name)
-  return { method, authority: host ?? authority, path, headers: fields, isPlain }
-}
-
-/** Fields as HTTP/2 has them: names in lower case. @throws on what it cannot carry */
-export function writableFields(headers: readonly string[]): string[] {
-  const fields: string[] = []
-  for (let i = 0; i < headers.length; i += 2) {
-    const name = lowerName(headers[i] ?? '')
-    const value = headers[i + 1] ?? ''
-    checkValue(name, value)
+    if (name === 'host' || (name === 'te' && value.trim().toLowerCase() !== 'trailers')) continue
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    if (!INDEXED.has(name)) unindexed.add(name)
     fields.push(name, value)
   }
+  const host = valueOf(headers, 'host') ?? authority
+  validateHeaderValue(':authority', host)
+  const block = [':method', method, ':scheme', 'https', ':authority', host, ':path', path, ...fields]
+  return Object.assign(block, { [sensitiveHeaders]: [...unindexed] })
+}
+
+/** Trailer fields as Node takes them, every one of them never indexed. @throws on what HTTP/2 cannot carry */
+export function http2Trailers(trailers: readonly string[]): OutgoingHttpHeaders {
+  const fields: Record<string, string[]> = Object.create(null) as Record<string, string[]>
+  for (let i = 0; i < trailers.length; i += 2) {
+    const name = (trailers[i] ?? '').toLowerCase()
+    validateHeaderName(name)
+    validateHeaderValue(name, trailers[i + 1] ?? '')
+    ;(fields[name] ??= []).push(trailers[i + 1] ?? '')
+  }
+  return { ...fields, [sensitiveHeaders]: Object.keys(fields) }
+}
+
+/**
+ * Fields as they came, without pseudo-header fields: name, value, …
+ * @throws upstream_invalid when they are too long: nghttp2 holds an upstream to our limit only once it has acknowledged it
+ */
+export function rawFields(raw: readonly string[]): string[] {
+  const bytes = raw.reduce((sum, part) => sum + part.length, 0)
+  if (bytes > LIMITS.headBytesMax) throw new SallyportError('upstream_invalid', `a head of the answer has ${bytes} bytes`)
+  const fields: string[] = []
+  for (let i = 0; i < raw.length; i += 2) {
+    if (raw[i]?.startsWith(':') === true) continue
+    fields.push(raw[i] ?? '', raw[i + 1] ?? '')
+  }
   return fields
-}
-
-function lowerName(name: string): string {
-  const found = known.get(name)
-  if (found !== undefined) return found
-  validateHeaderName(name)
-  const lower = name.toLowerCase()
-  if (known.size < KNOWN_MAX && name.length < 64) known.set(name, lower)
-  return lower
-}
-
-function checkValue(name: string, value: string): void {
-  // Node has the words for it.
-  if (!VALUE.test(value)) validateHeaderValue(name, value)
 }
 
 /** The first value of a field. `name` is lower case. */

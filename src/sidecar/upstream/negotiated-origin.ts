@@ -4,7 +4,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Alpn } from './dial.ts'
 import type { Http1Origin } from './http1-origin.ts'
 import { Http2Exchange } from './http2-exchange.ts'
-import { Http2Upstream } from './http2-upstream.ts'
+import { openHttp2Upstream, type Http2Upstream } from './http2-upstream.ts'
 import type { Origin, UpstreamHandler, UpstreamRequest } from './upstream.ts'
 
 /**
@@ -36,7 +36,8 @@ export class NegotiatedOrigin implements Origin {
   }
 
   get isBusy(): boolean {
-    return this.#isBusyByHttp2() || this.#waiting.size > 0 || this.#isDialling || this.#http1.isBusy
+    const runs = [...this.#sessions].some(({ load }) => load > 0)
+    return runs || this.#waiting.size > 0 || this.#isDialling || this.#http1.isBusy
   }
 
   dispatch(request: UpstreamRequest, handler: UpstreamHandler): void {
@@ -69,13 +70,14 @@ export class NegotiatedOrigin implements Origin {
     if (this.#isPlacing) return
     this.#isPlacing = true
     for (const exchange of this.#waiting) {
-      const session = this.#sessionWithRoom()
+      const session = [...this.#sessions].find(({ room }) => room > 0)
       if (!session) break
       this.#waiting.delete(exchange)
       session.run(exchange)
     }
     this.#isPlacing = false
-    if (this.#waiting.size > 0 && !this.#isUndecided() && this.#sessions.size < LIMITS.upstreamConnectionsMax) this.#dial()
+    const isUndecided = [...this.#sessions].some(({ isSettled }) => !isSettled)
+    if (this.#waiting.size > 0 && !isUndecided && this.#sessions.size < LIMITS.upstreamConnectionsMax) this.#dial()
     this.#finish()
   }
 
@@ -98,7 +100,7 @@ export class NegotiatedOrigin implements Origin {
   }
 
   #toHttp2(socket: TLSSocket): void {
-    const session = new Http2Upstream(socket, {
+    const session = openHttp2Upstream(socket, {
       onRoom: () => {
         // One that takes no streams at all (SETTINGS_MAX_CONCURRENT_STREAMS of 0) would keep all waiting.
         if (session.load === 0 && session.room === 0) session.close()
@@ -130,19 +132,8 @@ export class NegotiatedOrigin implements Origin {
     this.#finish()
   }
 
-  #sessionWithRoom(): Http2Upstream | undefined {
-    for (const session of this.#sessions) if (session.room > 0) return session
-    return undefined
-  }
-
-  #isUndecided(): boolean {
-    for (const session of this.#sessions) if (!session.isSettled) return true
-    return false
-  }
-
   #isBusyByHttp2(): boolean {
-    for (const session of this.#sessions) if (session.load > 0) return true
-    return false
+    return [...this.#sessions].some(({ load }) => load > 0)
   }
 
   #fail(error: Error): void {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { performServerHandshake, type ServerHttp2Stream } from 'node:http2'
 import { test } from 'node:test'
-import { Http2Connection } from '../../../src/http2/connection.ts'
-import { agentOptions } from '../../../src/sidecar/inbound/http2.ts'
 import { Http2Agent } from '../../../src/sidecar/inbound/http2-agent.ts'
 import { getOf, speakFrames, whole, type FrameAgent } from '../../support/http2-agent.ts'
 import { FLAG, PING, TYPE, frame, headers, isPong, reset } from '../../support/http2-frames.ts'
@@ -18,23 +17,14 @@ type Pair = AsyncDisposable & {
 
 async function openPair(): Promise<Pair> {
   const sockets = await openSocketPair()
+  const session = performServerHandshake(sockets.server)
+  session.on('error', () => {})
   const agents: Http2Agent[] = []
   const coming = new EventTarget()
-  const connection = new Http2Connection(agentOptions(), {
-    send: (bytes) => sockets.server.write(bytes),
-    onRequest(stream, head, isEnd) {
-      const agent = new Http2Agent(stream, head, isEnd)
-      agents.push(agent)
-      coming.dispatchEvent(new Event('stream'))
-      return agent
-    },
-    onSettings() {},
-    onGoaway() {},
-    onRoom() {},
-    onEnd: () => sockets.server.destroySoon(),
+  session.on('stream', (stream: ServerHttp2Stream, _headers: unknown, flags: number, raw: unknown) => {
+    agents.push(new Http2Agent(stream, Array.isArray(raw) ? raw.map(String) : [], flags))
+    coming.dispatchEvent(new Event('stream'))
   })
-  sockets.server.on('data', (chunk: Buffer) => connection.receive(chunk))
-  sockets.server.on('close', () => connection.lost())
   const client = speakFrames(sockets.client)
   return {
     client,
@@ -48,6 +38,7 @@ async function openPair(): Promise<Pair> {
       await client.until(() => client.frames.filter(isPong).length > pongs)
     },
     async [Symbol.asyncDispose]() {
+      session.destroy()
       await sockets[Symbol.asyncDispose]()
     },
   }
