@@ -1,4 +1,4 @@
-import { areTrailers, readRequest, readResponse } from './fields.ts'
+import { readRequest } from './fields.ts'
 import { FieldBlocks } from './field-blocks.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
@@ -16,9 +16,11 @@ import {
 } from './protocol.ts'
 import type { FrameWriter, RequestBlock } from './frame-writer.ts'
 import type { ConnectionEvents, ConnectionOptions } from './options.ts'
+import { ReceiveWindow } from './receive-window.ts'
 import { readSettings } from './settings.ts'
 import { Sender, type SenderEvents } from './sender.ts'
 import { Http2Stream, type StreamConnection, type StreamOwner } from './stream.ts'
+import { NO_HEAD, NO_UPDATE, takeAnswer, takeData, takeTrailers, TOO_WIDE, type Fault } from './stream-rules.ts'
 import { TokenBucket } from './token-bucket.ts'
 
 /** Interim answers that wait. */
@@ -46,8 +48,7 @@ export class Http2Connection implements FrameSink, StreamConnection, SenderEvent
   #nextId = 1
   #peerStreamsMax = Infinity
   #peerStreamWindow = WINDOW_BYTES_DEFAULT
-  #receiveWindow: number
-  #credited = 0
+  readonly #receiveWindow: ReceiveWindow
   #isSettled = false
   #isAcknowledged = false
   #isClosing = false
@@ -60,7 +61,7 @@ export class Http2Connection implements FrameSink, StreamConnection, SenderEvent
     this.#reader = new FrameReader(this, this.#isServer)
     this.#decoder = new HpackDecoder(options.headers)
     this.#noise = new TokenBucket(options.noiseBurstMax, options.noisePerSecondMax)
-    this.#receiveWindow = options.windowBytes
+    this.#receiveWindow = new ReceiveWindow(options.windowBytes)
     this.#sender = new Sender(this.#isServer, this)
     this.#writer = this.#sender.writer
     this.#writer.open(options)
@@ -158,22 +159,15 @@ export class Http2Connection implements FrameSink, StreamConnection, SenderEvent
   onData(id: number, flags: number, piece: Buffer, bytes: number, isLast: boolean): void {
     if (this.#blocks.stream !== 0) throw invalid('a body within a head')
     if (!this.#isSettled) throw invalid('frames before SETTINGS')
-    this.#receiveWindow -= bytes
-    if (this.#receiveWindow < 0) throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'more than the window of the connection')
-    this.#creditConnection(bytes)
+    const more = this.#receiveWindow.take(bytes)
+    if (more > 0) this.#answer(() => this.#writer.windowUpdate(0, more))
     const stream = this.#streams.get(id)
     if (!stream) return this.#checkKnown(id)
     if (stream.isWhole) throw new ConnectionError(CODE.STREAM_CLOSED, 'a body behind its end')
     const isEnd = isLast && (flags & FLAG.endStream) !== 0
     if (bytes === 0 && !isEnd) this.#count('empty frames without end')
-    if (!this.#isServer && !stream.hasHead) return this.#fault(stream, CODE.PROTOCOL_ERROR, 'a body before its head')
-    stream.receiveWindow -= bytes
-    if (stream.receiveWindow < 0) return this.#fault(stream, CODE.FLOW_CONTROL_ERROR, 'more than the window of the stream')
-    stream.received += piece.length
-    const isTooLong = stream.length >= 0 && stream.received > stream.length
-    if (isTooLong || (isEnd && stream.length >= 0 && stream.received < stream.length)) {
-      return this.#fault(stream, CODE.PROTOCOL_ERROR, 'a body of another length than its head says')
-    }
+    const fault = this.#isServer || stream.hasHead ? takeData(stream, piece, bytes, isEnd) : NO_HEAD
+    if (fault) return this.#fault(stream, fault)
     // Padding is taken at once.
     if (bytes > piece.length) this.credit(stream, bytes - piece.length)
     if (piece.length > 0) stream.arrive(piece)
@@ -243,26 +237,10 @@ export class Http2Connection implements FrameSink, StreamConnection, SenderEvent
 
   #onStreamBlock(stream: Http2Stream, isEnd: boolean): void {
     if (stream.isWhole) throw new ConnectionError(CODE.STREAM_CLOSED, 'a head behind the end')
-    const { fields, isTooLarge, isMalformed } = this.#decoder
-    if (isTooLarge) return this.#fault(stream, CODE.ENHANCE_YOUR_CALM, 'a head of more than is taken')
-    if (isMalformed) return this.#fault(stream, CODE.PROTOCOL_ERROR, 'a field that none can be')
-    if (!this.#isServer && !stream.hasHead) return this.#onResponse(stream, fields, isEnd)
-    if (!isEnd || !areTrailers(fields)) return this.#fault(stream, CODE.PROTOCOL_ERROR, 'no trailers where only these can be')
-    if (stream.length >= 0 && stream.received < stream.length)
-      return this.#fault(stream, CODE.PROTOCOL_ERROR, 'a body shorter than its length')
-    this.#arriveEnd(stream, fields)
-  }
-
-  #onResponse(stream: Http2Stream, fields: readonly string[], isEnd: boolean): void {
-    const head = readResponse(fields)
-    if (!head || (head.status < 200 && isEnd)) return this.#fault(stream, CODE.PROTOCOL_ERROR, 'a head that is none of an answer')
-    if (head.status < 200) return stream.owner.onInterim(head.status, head.headers)
-    const hasNoBody = stream.hasNoBody || head.status === 204 || head.status === 304
-    stream.length = hasNoBody ? 0 : head.length
-    if (isEnd && stream.length > 0) return this.#fault(stream, CODE.PROTOCOL_ERROR, 'no body where its head tells of one')
-    stream.hasHead = true
-    stream.owner.onHead(head.status, head.headers)
-    if (isEnd && !stream.isGone) this.#arriveEnd(stream, [])
+    const areTrailers = this.#isServer || stream.hasHead
+    const fault = areTrailers ? takeTrailers(stream, this.#decoder, isEnd) : takeAnswer(stream, this.#decoder, isEnd)
+    if (fault) this.#fault(stream, fault)
+    else if (isEnd) this.#arriveEnd(stream, areTrailers ? this.#decoder.fields : [])
   }
 
   #arriveEnd(stream: Http2Stream, trailers: string[]): void {
@@ -329,13 +307,13 @@ export class Http2Connection implements FrameSink, StreamConnection, SenderEvent
     }
     const stream = this.#streams.get(id)
     if (!stream) return this.#checkKnown(id)
-    if (more === 0) return this.#fault(stream, CODE.PROTOCOL_ERROR, 'a window update of nothing')
+    if (more === 0) return this.#fault(stream, NO_UPDATE)
     this.#widen(stream, more)
   }
 
   #widen(stream: Http2Stream, more: number): void {
     stream.sendWindow += more
-    if (stream.sendWindow > WINDOW_BYTES_MAX) return this.#fault(stream, CODE.FLOW_CONTROL_ERROR, 'a window that cannot be')
+    if (stream.sendWindow > WINDOW_BYTES_MAX) return this.#fault(stream, TOO_WIDE)
     if (stream.queuedBytes > 0 && stream.sendWindow > 0) this.ready(stream)
   }
 
@@ -375,7 +353,7 @@ export class Http2Connection implements FrameSink, StreamConnection, SenderEvent
   }
 
   /** The peer broke the protocol on a stream. One that makes us reset streams costs as much as one that resets them. */
-  #fault(stream: Http2Stream, code: number, why: string): void {
+  #fault(stream: Http2Stream, { code, why }: Fault): void {
     this.#count('faults')
     this.#answer(() => this.#writer.reset(stream.id, code))
     this.#remove(stream)
@@ -398,29 +376,15 @@ export class Http2Connection implements FrameSink, StreamConnection, SenderEvent
   }
 
   #closeStream(stream: Http2Stream): void {
-    this.#streams.delete(stream.id)
+    this.#remove(stream)
     stream.close()
-    this.#removed()
   }
 
   #remove(stream: Http2Stream): void {
     stream.isGone = true
     this.#streams.delete(stream.id)
-    this.#removed()
-  }
-
-  #removed(): void {
     this.#sender.schedule()
     this.#events.onRoom()
-  }
-
-  #creditConnection(bytes: number): void {
-    this.#credited += bytes
-    if (this.#credited < this.#options.windowBytes / 2) return
-    this.#writer.windowUpdate(0, this.#credited)
-    this.#receiveWindow += this.#credited
-    this.#credited = 0
-    this.#sender.schedule()
   }
 
   /** Writes what the peer makes us say. */

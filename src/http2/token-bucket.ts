@@ -3,7 +3,7 @@ export class TokenBucket {
   readonly #burst: number
   readonly #perSecond: number
   #left: number
-  #at = performance.now()
+  #isFilling = false
 
   constructor(burst: number, perSecond: number) {
     this.#burst = burst
@@ -13,13 +13,18 @@ export class TokenBucket {
 
   /** False when it is one too many. */
   take(): boolean {
-    if (this.#left < 1) {
-      const now = performance.now()
-      this.#left = Math.min(this.#burst, this.#left + ((now - this.#at) / 1000) * this.#perSecond)
-      this.#at = now
-      if (this.#left < 1) return false
-    }
+    if (this.#left < 1) return false
     this.#left -= 1
+    if (!this.#isFilling) this.#fillLater()
     return true
+  }
+
+  #fillLater(): void {
+    this.#isFilling = true
+    setTimeout(() => {
+      this.#left = Math.min(this.#burst, this.#left + this.#perSecond)
+      this.#isFilling = false
+      if (this.#left < this.#burst) this.#fillLater()
+    }, 1_000).unref()
   }
 }

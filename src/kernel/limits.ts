@@ -81,8 +81,6 @@ export const LIMITS = {
   upstreamWindowBytes: 512 * 1024,
   /** The same for all streams of a session together, while it is on its way here. */
   upstreamSessionWindowBytes: 16 * 1024 * 1024,
-  /** What nghttp2 may hold for one session (heads, tables, what waits to be sent), in megabytes. */
-  upstreamSessionMegabytesMax: 64,
   /** A request that an upstream says it did not process is sent again so many times, if nothing of its body was sent. */
   upstreamRetriesMax: 3,
   /** Kept-alive upstream sockets close after this time without a request. */
