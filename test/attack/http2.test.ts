@@ -211,7 +211,11 @@ test('streams that are opened and reset without end (CVE-2023-44487) end their c
   await assertAlive()
 })
 
-test('an agent that opens more streams at once than it agreed to loses its connection, and the upstream sees no more of them', async () => {
+test('an agent that opens more streams at once than it agreed to loses its connection, and the upstream sees no more of them', async (t) => {
+  const { upstreamKeepAliveMs } = LIMITS
+  // A connection that was made for a request that is gone is kept for so long.
+  Object.assign(LIMITS, { upstreamKeepAliveMs: 500 })
+  t.after(() => Object.assign(LIMITS, { upstreamKeepAliveMs }))
   await using other = await openSetting({ answer: () => {} })
   using agent = await openFrameAgent({ ...to, port: other.gate.port, targetPort: other.secure.port, ca: other.ca })
   await agent.until(({ type, flags }) => type === TYPE.SETTINGS && (flags & FLAG.ACK) !== 0)
