@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SetupError, capture } from '../scripts/steps.ts'
 import { holdTunnels, loadArguments, runH2load, runPload, type LoadTime } from './load.ts'
 import type { Measure } from './measures.ts'
+import { GATE, NPM_NAMES } from './peers.ts'
 import { inWork, port } from './places.ts'
 import { resetPeak, rssMbOf } from './proc.ts'
 import { Unavailable, canDo, isOpen, pinned, startProxy, type ProxyPlan, type RunningProxy } from './proxy.ts'
@@ -13,13 +14,15 @@ import { checkWorks } from './works.ts'
 const SETTLE_MS = 300
 const IDLE_MS = 3_000
 const HOLD_S = 3
+/** V8 compiles what it runs while it runs it, on the same processor. A proxy serves for hours: what counts is what comes after. */
+const WARM_S = 4
 /** A gibibyte takes no longer, or it is not a figure. */
 const BULK_S = 60
 
 export type BenchOptions = {
   readonly runs: number
   readonly time: LoadTime
-  /** Seconds of load before the first run of a measure. */
+  /** Seconds of load before the first run of a measure; programs of Node get more. */
   readonly prewarm: number
   readonly proxyCpu: string
   readonly clientCpu: string
@@ -38,6 +41,10 @@ export async function startUpstream(cpu: string): Promise<AsyncDisposable> {
     const isTaken = await isOpen(port(0))
     throw new SetupError(`the upstream (nginx): ${error.message}`, isTaken ? ['another run is under way, or set BENCH_PORTS'] : [])
   }
+}
+
+function isOfNode(name: string): boolean {
+  return name === GATE || NPM_NAMES.includes(name)
 }
 
 /** Who answers nothing has no latency, instead of one of 0 that nobody beats: it has an error. */
@@ -148,7 +155,8 @@ export class Bench implements AsyncDisposable {
       this.#skip(measure, name, 'it ended under load')
       return undefined
     }
-    const { time, prewarm, clientCpu } = this.#options
+    const { time, clientCpu } = this.#options
+    const prewarm = isOfNode(name) ? WARM_S : this.#options.prewarm
     if (measure.kind === 'hold') return this.#hold(measure, contestant)
     if (measure.kind === 'h2') {
       if (run === 0) await runH2load(measure, contestant, { seconds: prewarm, warm: 0 }, clientCpu)
