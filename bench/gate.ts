@@ -35,14 +35,15 @@ export function gatePlan({ label, clone = ROOT, isFromSource = false, size = USU
     '--audit',
     path.join(home, 'audit.jsonl'),
   ]
-  const node = [...imageFlags(readFileSync(path.join(clone, 'Dockerfile'), 'utf8')), ...flags]
+  const dockerfile = readFileSync(path.join(clone, 'Dockerfile'), 'utf8')
+  const node = [...imageFlags(dockerfile), ...flags]
   return {
     label,
     command: [process.execPath, ...node, entry, 'proxy', '--policy', policy, ...ways, ...files],
     abilities: {},
     can: [...HTTP_ABILITIES, ...SOCKS_ABILITIES],
     program: entry,
-    env: { BENCH_TOKEN: TOKEN, SALLYPORT_HOME: home },
+    env: { ...imageEnv(dockerfile), BENCH_TOKEN: TOKEN, SALLYPORT_HOME: home },
     prepare() {
       rmSync(home, { recursive: true, force: true })
       mkdirSync(path.join(home, 'ca'), { recursive: true, mode: 0o700 })
@@ -57,6 +58,11 @@ export function imageFlags(dockerfile: string): string[] {
   const entry = [...dockerfile.matchAll(/^ENTRYPOINT (\[.*sallyport.*\])$/gm)][0]?.[1]
   if (entry === undefined) throw new Error('the Dockerfile has no ENTRYPOINT for the gate')
   return (JSON.parse(entry) as string[]).filter((word) => word.startsWith('--'))
+}
+
+/** What the image tells malloc. */
+export function imageEnv(dockerfile: string): Record<string, string> {
+  return Object.fromEntries([...dockerfile.matchAll(/\b(MALLOC_\w+)=(\S+)/g)].map(([, name = '', value = '']) => [name, value]))
 }
 
 function readReady(line: string): { abilities: Abilities; ca?: string } | undefined {

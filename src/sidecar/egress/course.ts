@@ -5,7 +5,6 @@ export type Look = (way: 'up' | 'down', chunk: Buffer) => void
 export class Course {
   readonly #look: Look | undefined
   readonly #listeners = new Set<() => void>()
-  #aborting: AbortController | undefined
   #isCut = false
   #reason: unknown
 
@@ -22,15 +21,6 @@ export class Course {
     return this.#reason
   }
 
-  /** The same for whoever wants a signal. Made when it is asked for: it costs more than all the rest here. */
-  get signal(): AbortSignal {
-    if (!this.#aborting) {
-      this.#aborting = new AbortController()
-      if (this.#isCut) this.#aborting.abort(this.#reason)
-    }
-    return this.#aborting.signal
-  }
-
   /** Ends it, once. */
   cut(reason: unknown): void {
     if (this.#isCut) return
@@ -38,7 +28,6 @@ export class Course {
     this.#reason = reason
     for (const listener of this.#listeners) listener()
     this.#listeners.clear()
-    this.#aborting?.abort(reason)
   }
 
   /** Told when it happens, not when it has happened before. Gives back what stops it. */

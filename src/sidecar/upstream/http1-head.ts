@@ -1,5 +1,6 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { memo } from '../../kernel/memo.ts'
 import type { UpstreamRequest } from './upstream.ts'
 
 /** A request as it is written in front of its body. */
@@ -22,9 +23,6 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/
 const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/
 const NOT_IN_PATHS = /[^\x21-\x7e\x80-\xff]/
 const LENGTH = /^\d{1,15}$/
-
-/** Names that were looked at before: a handful makes up nearly all traffic. */
-const kinds = new Map<string, FieldKind>()
 
 /**
  * The head of a request, `where` being its Host if it names none. Nothing in it can end a line or the head, and its framing has one
@@ -71,21 +69,13 @@ export function http1Head({ method, path, headers, body, upgrade }: UpstreamRequ
   }
 }
 
-function kindOf(name: string): FieldKind {
-  const known = kinds.get(name)
-  if (known) return known
+const kindOf = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (name): FieldKind => {
   if (!TOKEN.test(name)) throw unwritable('the name of a field')
   const lower = name.toLowerCase()
-  const kind = OF_THE_CONNECTION.has(lower)
-    ? 'of the connection'
-    : lower === 'host'
-      ? 'host'
-      : lower === 'content-length'
-        ? 'length'
-        : 'other'
-  if (kinds.size < LIMITS.textsKeptMax && name.length <= LIMITS.textKeptCharsMax) kinds.set(name, kind)
-  return kind
-}
+  if (OF_THE_CONNECTION.has(lower)) return 'of the connection'
+  if (lower === 'host') return 'host'
+  return lower === 'content-length' ? 'length' : 'other'
+})
 
 function unwritable(what: string): SallyportError {
   return new SallyportError('internal', `the request cannot be written: ${what}`)

@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fillTemplate } from '../../../bench/configuration.ts'
-import { imageFlags } from '../../../bench/gate.ts'
+import { imageEnv, imageFlags } from '../../../bench/gate.ts'
 import { gatePolicy } from '../../../bench/gate-policy.ts'
 import { loadArguments, parseH2load } from '../../../bench/load.ts'
 import { firstVersion } from '../../../bench/machine.ts'
 import { MAIN, QUICK, measureOf } from '../../../bench/measures.ts'
 import { parseOptions } from '../../../bench/options.ts'
 import { MAIN_PEERS, PEERS } from '../../../bench/peers.ts'
+import { GATE_ENV } from '../../../scripts/build.ts'
 import { loadPolicy } from '../../../src/policy/policy.ts'
 
 const TEMPLATES = join(import.meta.dirname, '../../../bench/conf')
@@ -56,6 +57,7 @@ test('the gate is started with the flags of the image', async () => {
     '--b',
   ])
   assert.throws(() => imageFlags('FROM x\nENTRYPOINT []\n'), /ENTRYPOINT/)
+  assert.deepEqual(imageEnv(dockerfile), GATE_ENV)
 })
 
 test('without a proxy the same load goes straight to the target', () => {
