@@ -75,7 +75,7 @@ function collectWhenIdle(): void {
   let rested = 0
   let before = process.cpuUsage()
   const collect = (): void => {
-    void gc({ type: 'major', execution: 'sync', flavor: 'last-resort' })
+    gc({ type: 'major', execution: 'sync', flavor: 'last-resort' })
     rested = process.memoryUsage.rss()
   }
   collect()
