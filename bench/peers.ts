@@ -2,13 +2,13 @@ import path from 'node:path'
 import { gatePlan } from './gate.ts'
 import type { Ability } from './measures.ts'
 import { NPM_PEERS } from './npm-peers.ts'
-import { PORTS, TOKEN, inWork, port } from './places.ts'
+import { BENCH, PORTS, TOKEN, inWork, port } from './places.ts'
 import type { Abilities, ProxyPlan } from './proxy.ts'
 
 /** The product, among the peers. */
 export const GATE = 'sallyport'
 /** What a full run compares with. The others are for those who ask. */
-export const MAIN_PEERS = ['squid', 'trafficserver', 'dante', 'goref', 'srt', 'http-mitm-proxy', 'proxy-chain']
+export const MAIN_PEERS = ['squid', 'trafficserver', 'dante', 'goref', 'bare-node', 'srt', 'http-mitm-proxy', 'proxy-chain']
 export const QUICK_PEERS = ['squid', 'goref', 'trafficserver']
 /** Peers of npm: the goals speak of the best of them. */
 export const NPM_NAMES: readonly string[] = Object.keys(NPM_PEERS)
@@ -31,6 +31,7 @@ export const PEERS: Readonly<Record<string, () => readonly ProxyPlan[]>> = {
     goref('goref', 20, 21, { ...on(20, ['forward', ...TUNNEL]), ...on(21, SOCKS) }, []),
     goref('goref-intercept', 22, 23, on(22, ['intercept']), ['-intercept']),
   ],
+  'bare-node': () => [bareNode('bare-node', 24, 'forward'), bareNode('bare-node-intercept', 25, 'intercept')],
   haproxy: () => [{ label: 'haproxy', command: ['haproxy', '-db', '-f', inWork('conf', 'haproxy.cfg')], abilities: on(15, ['forward']) }],
   tinyproxy: () => [
     { label: 'tinyproxy', command: ['tinyproxy', '-d', '-c', inWork('conf', 'tinyproxy.conf')], abilities: on(13, ['forward', ...TUNNEL]) },
@@ -86,6 +87,15 @@ function trafficserver(): ProxyPlan {
 function goref(label: string, http: number, socks: number, abilities: Abilities, flags: readonly string[]): ProxyPlan {
   const ports = ['-http', `127.0.0.1:${port(http)}`, '-socks', `127.0.0.1:${port(socks)}`]
   return { label, command: [inWork('bin', 'goref'), ...ports, '-ca', inWork('ca'), ...flags], abilities }
+}
+
+/** On the Node that the gate runs on, with the packages of the project. */
+function bareNode(label: string, twoDigits: number, way: 'forward' | 'intercept'): ProxyPlan {
+  return {
+    label,
+    command: [process.execPath, path.join(BENCH, 'peers', 'bare-node.mjs'), String(port(twoDigits)), way],
+    abilities: on(twoDigits, [way]),
+  }
 }
 
 function mitmproxy(label: string, twoDigits: number, abilities: readonly Ability[], flags: readonly string[]): ProxyPlan {

@@ -87,6 +87,7 @@ function say(text) {
   process.stderr.write(`· ${text}\n`)
 }
 
+/** @returns {never} */
 function fail(problem, hints, code = 1) {
   process.stderr.write(`${problem}\n${hints.map((hint) => `  ${hint}\n`).join('')}`)
   process.exit(code)

@@ -7,13 +7,17 @@ export type Meter = { up(bytes: number): void; down(bytes: number): void }
 
 /** What the credentials of a session were used for. Outlives changes of the policy: a new limit counts what was used before. I25 */
 export type Budgets = {
-  /** Charges one request to the credential, or says why not; then nothing is charged. */
-  open(id: string, budget: Budget | undefined): Meter | Refusal
+  /** Charges one request to all of its credentials, or says why not; then none is charged. Undefined where none has a budget. */
+  open(used: readonly Budgeted[]): Meter | Refusal | undefined
 }
 
-const UNLIMITED: Meter = { up() {}, down() {} }
+/** A credential, by its id. */
+export type Budgeted = { readonly id: string; readonly budget?: Budget | undefined }
+
 const KINDS = ['requests', 'bytesUp', 'bytesDown'] as const
 type Kind = (typeof KINDS)[number]
+type Account = Readonly<Record<Kind, Use>>
+type Charged = { readonly id: string; readonly budget: Budget; readonly account: Account }
 
 const SECOND_MS = 1_000
 /** The running second and sixty whole ones: no minute, wherever it begins, has more than the limit. */
@@ -23,31 +27,39 @@ const SECONDS = 61
 const NAMES = { requests: 'requests', bytesUp: 'bytes_up', bytesDown: 'bytes_down' } as const
 
 export function createBudgets(system: Pick<System, 'elapsed'>): Budgets {
-  const accounts = new Map<string, Record<Kind, Use>>()
+  const accounts = new Map<string, Account>()
   const second = (): number => Math.floor(system.elapsed() / SECOND_MS)
+  const accountOf = (id: string): Account => {
+    let account = accounts.get(id)
+    if (!account) accounts.set(id, (account = { requests: new Use(), bytesUp: new Use(), bytesDown: new Use() }))
+    return account
+  }
   return {
-    open(id, budget) {
-      if (budget === undefined) return UNLIMITED
-      let account = accounts.get(id)
-      if (!account) accounts.set(id, (account = { requests: new Use(), bytesUp: new Use(), bytesDown: new Use() }))
-      const { requests, bytesUp, bytesDown } = account
-      for (const kind of KINDS) {
-        const refusal = refusalOf(id, kind, account[kind], budget, system.elapsed())
-        if (refusal) return refusal
+    open(used) {
+      const charged: Charged[] = []
+      for (const { id, budget } of used) {
+        if (budget === undefined) continue
+        const account = accountOf(id)
+        for (const kind of KINDS) {
+          const refusal = refusalOf(id, kind, account[kind], budget, system.elapsed())
+          if (refusal) return refusal
+        }
+        charged.push({ id, budget, account })
       }
-      requests.add(second(), 1)
+      if (charged.length === 0) return undefined
+      for (const { account } of charged) account.requests.add(second(), 1)
       return {
         up(bytes) {
           // What would go over does not go: it uses up nothing, and smaller requests still pass.
-          const limit = overrun('bytesUp', bytesUp, bytes, budget, second())
-          if (limit !== undefined) throw exhausted(id, limit)
-          bytesUp.add(second(), bytes)
+          const over = overrun('bytesUp', bytes, charged, second())
+          if (over) throw over
+          for (const { account } of charged) account.bytesUp.add(second(), bytes)
         },
         down(bytes) {
           // What goes over has come all the same: the next request is refused before it begins, and not in its middle.
-          const limit = overrun('bytesDown', bytesDown, bytes, budget, second())
-          bytesDown.add(second(), bytes)
-          if (limit !== undefined) throw exhausted(id, limit)
+          const over = overrun('bytesDown', bytes, charged, second())
+          for (const { account } of charged) account.bytesDown.add(second(), bytes)
+          if (over) throw over
         },
       }
     },
@@ -107,11 +119,14 @@ function refusalOf(id: string, kind: Kind, use: Use, budget: Budget, elapsedMs: 
   return minute > 0 ? { ...refusal, retryAfterMs: Math.ceil(use.below(minute, second) * SECOND_MS - elapsedMs) } : refusal
 }
 
-/** The limit that so much more goes over, if it does. */
-function overrun(kind: Kind, use: Use, amount: number, budget: Budget, second: number): string | undefined {
-  const { total, minute } = limitsOf(kind, budget)
-  if (use.total + amount > total) return limitName(kind, total, '')
-  if (minute !== Infinity && use.lastMinute(second) + amount > minute) return limitName(kind, minute, '_per_minute')
+/** Why so much more is too much, if it is. */
+function overrun(kind: Kind, amount: number, charged: readonly Charged[], second: number): SallyportError | undefined {
+  for (const { id, budget, account } of charged) {
+    const { total, minute } = limitsOf(kind, budget)
+    if (account[kind].total + amount > total) return exhausted(id, limitName(kind, total, ''))
+    if (minute !== Infinity && account[kind].lastMinute(second) + amount > minute)
+      return exhausted(id, limitName(kind, minute, '_per_minute'))
+  }
   return undefined
 }
 

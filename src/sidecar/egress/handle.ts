@@ -75,7 +75,7 @@ export function createHandle(parts: HandleParts): Handle {
         if (held && 'code' in held) return await refuse(exchange, agent, facts, held)
         using body = held
         const plan = body ? withSwapped(decision.plan, body.swapped) : decision.plan
-        const meter = openMeter(parts.budgets, plan)
+        const meter = parts.budgets.open(plan.used)
         if (meter && 'code' in meter) return await refuse(exchange, agent, facts, meter)
         // I3: on disk before anything leaves, and a DNS question for an agent-chosen name is something that leaves.
         await exchange.allow(facts, decision.rule, plan)
@@ -151,19 +151,6 @@ function decide({ policy, placeholders }: Enforced, { facts, rawHeaders, route }
   if ('code' in plan) return { action: 'deny', refusal: { rule: rule.id, ...plan } }
   const scrub = policy.credentialsOf(facts.host).length > 0 ? rule.scrub : 'off'
   return { action, rule, target, headers, plan, scrub }
-}
-
-/** Charges the request to the budgets of its credentials. */
-function openMeter(budgets: Budgets, { used }: CredentialPlan): Meter | Refusal | undefined {
-  const meters: Meter[] = []
-  for (const { id, budget } of used) {
-    if (budget === undefined) continue
-    const meter = budgets.open(id, budget)
-    if ('code' in meter) return meter
-    meters.push(meter)
-  }
-  if (meters.length <= 1) return meters[0]
-  return { up: (bytes) => meters.forEach((meter) => meter.up(bytes)), down: (bytes) => meters.forEach((meter) => meter.down(bytes)) }
 }
 
 type Story = {

@@ -51,6 +51,8 @@ export class AgentConnection implements MessageHandler, Line {
   #early: Buffer[] | undefined
   /** What is to be told behind the last answer. */
   #failure: Refusal | undefined
+  /** It is being told. */
+  #isRefused = false
   /** No request comes behind the one that is being read. */
   #isLast = false
   /** What comes is not looked at any more; `isTalking` when something did. */
@@ -129,7 +131,7 @@ export class AgentConnection implements MessageHandler, Line {
     this.#isDeaf = true
     if (!this.#isStuck) this.#deadlineMs = Infinity
     if (this.#due !== undefined || this.#waiting.length > 0) this.#failure = refusal
-    else this.#service.refuse(this, refusal)
+    else this.#refuse(refusal)
   }
 
   /** Ends it if it has had its time. */
@@ -251,8 +253,13 @@ export class AgentConnection implements MessageHandler, Line {
   #awaitNext(): void {
     // Not now, in the midst of the upstream's answer to the one before.
     if (this.#waiting.length > 0) process.nextTick(this.#next)
-    else if (this.#failure) this.#service.refuse(this, this.#failure)
+    else if (this.#failure) this.#refuse(this.#failure)
     else if (!this.#isHeadDue) this.#deadlineMs = this.#in(LIMITS.keepAliveMs)
+  }
+
+  #refuse(refusal: Refusal): void {
+    this.#isRefused = true
+    this.#service.refuse(this, refusal)
   }
 
   #leave(head: MessageHead, behind: Buffer): void {
@@ -287,6 +294,8 @@ export class AgentConnection implements MessageHandler, Line {
   }
 
   readonly #onEnd = (): void => {
+    // Its answer is on its way, and ends the connection.
+    if (this.#isRefused) return
     // Who ended their side waits for no answer.
     if (this.#early || this.#due !== undefined || this.#arriving !== undefined || this.#waiting.length > 0) return this.destroy()
     try {

@@ -10,15 +10,15 @@ function setUp(startMs = 0): { clock: { ms: number }; budgets: Budgets } {
   return { clock, budgets: createBudgets({ elapsed: () => clock.ms }) }
 }
 
-function opened(budgets: Budgets, budget: Budget | undefined, id = 'c'): Meter {
-  const meter = budgets.open(id, budget)
-  assert.ok('up' in meter, JSON.stringify(meter))
+function opened(budgets: Budgets, budget: Budget, id = 'c'): Meter {
+  const meter = budgets.open([{ id, budget }])
+  assert.ok(meter && 'up' in meter, JSON.stringify(meter))
   return meter
 }
 
 function refused(budgets: Budgets, budget: Budget, id = 'c') {
-  const refusal = budgets.open(id, budget)
-  assert.ok('code' in refusal)
+  const refusal = budgets.open([{ id, budget }])
+  assert.ok(refusal && 'code' in refusal)
   assert.equal(refusal.code, 'budget_exhausted')
   return refusal
 }
@@ -42,7 +42,7 @@ describe('a budget', () => {
     const { budgets } = setUp()
     opened(budgets, { requests: 1 }, 'a')
     opened(budgets, { requests: 1 }, 'b')
-    for (let i = 0; i < 100; i += 1) opened(budgets, undefined, 'a').up(1e12)
+    for (let i = 0; i < 100; i += 1) assert.equal(budgets.open([{ id: 'a' }]), undefined)
     refused(budgets, { requests: 1 }, 'a')
   })
 
@@ -59,6 +59,21 @@ describe('a budget', () => {
     for (let i = 0; i < 20; i += 1) refused(budgets, { requests: 9, bytesUp: 1 })
     for (let i = 0; i < 8; i += 1) opened(budgets, { requests: 9 })
     refused(budgets, { requests: 9 })
+  })
+
+  test('is charged with a request only when those of all its credentials are', () => {
+    const { budgets } = setUp()
+    const used = (requests: number) => [
+      { id: 'a', budget: { requests: 1, bytesUp: 10 } },
+      { id: 'b', budget: { requests, bytesUp: 3 } },
+    ]
+    assert.ok('code' in (budgets.open(used(0)) ?? {}))
+    const meter = budgets.open(used(1))
+    assert.ok(meter && 'up' in meter)
+    overrun(() => meter.up(4))
+    meter.up(3)
+    refused(budgets, { requests: 1 }, 'a')
+    opened(budgets, { requests: 2, bytesUp: 10 }, 'a').up(7)
   })
 
   for (const way of ['up', 'down'] as const) {
@@ -106,7 +121,7 @@ describe('a budget', () => {
         const passed: number[] = []
         for (const step of steps) {
           clock.ms += step
-          const answer = budgets.open('c', { requestsPerMinute: limit })
+          const answer = budgets.open([{ id: 'c', budget: { requestsPerMinute: limit } }]) ?? assert.fail('no budget')
           const recent = passed.filter((at) => clock.ms - at < 60_000).length
           if ('up' in answer) {
             passed.push(clock.ms)
@@ -130,7 +145,7 @@ describe('a budget', () => {
           const { clock, budgets } = setUp()
           for (const step of steps) {
             clock.ms += step
-            const answer = budgets.open('c', { requestsPerMinute: limit })
+            const answer = budgets.open([{ id: 'c', budget: { requestsPerMinute: limit } }]) ?? assert.fail('no budget')
             if ('up' in answer) continue
             clock.ms += (answer.retryAfterMs ?? 0) - 1
             refused(budgets, { requestsPerMinute: limit })

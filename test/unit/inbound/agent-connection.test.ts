@@ -5,6 +5,7 @@ import { LIMITS } from '../../../src/kernel/limits.ts'
 import { AgentConnection, type Service } from '../../../src/sidecar/inbound/agent-connection.ts'
 import { eventually } from '../../support/eventually.ts'
 import { bufferBytes } from '../../support/memory.ts'
+import { readToEnd } from '../../support/raw-client.ts'
 import { openSocketPair } from '../../support/socket-pair.ts'
 
 test('a CONNECT that was handed over: its tunnel holds nothing of the HTTP connection, and a reset ends the socket and nothing else', async () => {
@@ -77,3 +78,21 @@ test('an agent that asks on and reads no answers loses its connection when its t
 })
 
 const PIECE = Buffer.alloc(64 * 1024)
+
+test('an agent that says what is no request and ends its side is told so all the same', async () => {
+  await using sockets = await openSocketPair()
+  const ended = new Promise((resolve) => sockets.server.once('end', resolve))
+  const service: Service = {
+    keepAliveLines: '',
+    dateLine: () => '',
+    elapsedMs: 0,
+    handle() {},
+    connect() {},
+    // As the gate does: the refusal is recorded first, and by then the agent has ended its side.
+    refuse: ({ socket }) => void ended.then(() => setImmediate(() => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))),
+    forget() {},
+  }
+  void new AgentConnection(sockets.server, 'proxy', service)
+  sockets.client.end('no request\r\n\r\n')
+  assert.match(await readToEnd(sockets.client), /^HTTP\/1\.1 400 /)
+})
