@@ -3,7 +3,6 @@ import { isIP } from 'node:net'
 import { readFileSync } from 'node:fs'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { isHostname, parseHostname, splitAuthority } from '../kernel/hostname.ts'
-import { createLog } from '../kernel/log.ts'
 import {
   openSidecar,
   parseUpstreamProxy,
@@ -13,23 +12,11 @@ import {
   type UpstreamProxy,
 } from '../sidecar/sidecar.ts'
 import type { Io } from './command.ts'
-
-const LEVELS = ['debug', 'info', 'warn', 'error', 'silent']
+import { beginForeground } from './foreground.ts'
 
 /** Runs a gate until SIGTERM or SIGINT, then lets running exchanges end. Prints the ready line when it listens. */
 export async function runGate(config: SidecarConfig, io: Io): Promise<number> {
-  const level = io.env['SALLYPORT_LOG_LEVEL'] || 'info'
-  if (!LEVELS.includes(level))
-    throw new SallyportError('config_invalid', `SALLYPORT_LOG_LEVEL is "${level}"`, { hint: `use one of ${LEVELS.join(', ')}` })
-  const log = createLog(level)
-  const stop = new Promise<string>((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
-  })
-  // A fault that nobody caught leaves the state unknown: end, so that a supervisor starts anew, rather than go on half working.
-  process.on('uncaughtException', (error) => {
-    log.error({ err: error }, 'uncaught')
-    process.exit(1)
-  })
+  const { log, stop } = beginForeground(io)
 
   const listened = [...config.http, ...config.socks, ...config.transparent, ...config.gateway]
   const open = config.allowsClient ? [] : listened.filter(({ host }) => !isLoopback(host))

@@ -1,0 +1,61 @@
+import { chmod } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { fastify, type FastifyInstance, type FastifyReply } from 'fastify'
+import { codeOf, ERRORS, SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { Log } from '../../kernel/log.ts'
+
+/** Takes a connection that asks for another protocol. False when the path is none of its. */
+export type TakeUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean
+
+/**
+ * The operator's API: JSON over HTTP on a unix socket in the home that only the operator can open, which is what proves who asks. No
+ * agent's path leads there: no container mounts the home.
+ */
+export async function openOperatorApi(
+  path: string,
+  addRoutes: (app: FastifyInstance) => void,
+  takeUpgrade: TakeUpgrade,
+  log: Log,
+): Promise<AsyncDisposable> {
+  const app = fastify({ logger: false, bodyLimit: LIMITS.operatorBodyBytesMax, forceCloseConnections: true })
+  app.setErrorHandler((error, _request, reply) => sendProblem(reply, error, log))
+  app.setNotFoundHandler((request, reply) => sendProblem(reply, new SallyportError('usage', `the daemon has no ${request.method} ${request.url}`), log))
+  addRoutes(app)
+  app.server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy())
+    if (!takeUpgrade(request, socket, head)) refuseUpgrade(socket, new SallyportError('usage', `the daemon has no stream ${request.url ?? ''}`))
+  })
+  // Between bind and chmod the folder's own mode keeps others out.
+  await app.listen({ path })
+  await chmod(path, 0o600)
+  return { [Symbol.asyncDispose]: () => app.close() }
+}
+
+/** RFC 9457, with the code and the hint of the error. A fault of ours says no more than that. */
+export function problemOf(error: unknown): { readonly status: number; readonly code: string; readonly detail: string; readonly hint?: string } {
+  if (error instanceof SallyportError) {
+    const entry = ERRORS[error.code]
+    const status = entry.to === 'agent' ? entry.status : entry.exit === 2 ? 400 : 409
+    return { status, code: error.code, detail: error.message, ...(error.hint !== undefined && { hint: error.hint }) }
+  }
+  const status = typeof error === 'object' && error !== null && 'statusCode' in error ? Number(error.statusCode) : 500
+  if (status < 500) return { status, code: 'usage', detail: error instanceof Error ? error.message : 'the request cannot be read' }
+  return { status: 500, code: 'internal', detail: `a fault of the daemon itself (${codeOf(error)})`, hint: 'its log has more' }
+}
+
+function sendProblem(reply: FastifyReply, error: unknown, log: Log): FastifyReply {
+  const problem = problemOf(error)
+  if (problem.code === 'internal') log.error({ err: error }, 'a call of the operator failed')
+  return reply.status(problem.status).type('application/problem+json').send(problem)
+}
+
+/** Answers a connection that asked for a stream it cannot have. */
+export function refuseUpgrade(socket: Duplex, error: unknown): void {
+  const problem = problemOf(error)
+  const body = JSON.stringify(problem)
+  socket.end(
+    `HTTP/1.1 ${problem.status} Refused\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  )
+}

@@ -1,0 +1,69 @@
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import * as z from 'zod'
+import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import { UpRequest } from '../../wire/operator.ts'
+import type { Sessions } from '../sessions/sessions.ts'
+import { problemOf } from './operator.ts'
+
+type ById = { Params: { id: string } }
+
+const LogQuery = z.strictObject({
+  follow: z.stringbool().default(false),
+  tail: z.coerce.number().int().min(0).max(LIMITS.logTailLinesMax).optional(),
+})
+
+/**
+ * What the operator does with sessions. What takes time answers in lines of JSON: `{step}` as it goes, then `{session}` or `{problem}`. A
+ * client that leaves in the middle of `up` has it undone.
+ */
+export function addSessionRoutes(app: FastifyInstance, sessions: Sessions): void {
+  app.get('/v1/sessions', () => sessions.list())
+  app.get<ById>('/v1/sessions/:id', ({ params }) => sessions.inspect(params.id))
+  app.post('/v1/sessions', (request, reply) => {
+    const wanted = read(UpRequest, request.body)
+    return inLines(reply, async (say, signal) => ({ session: await sessions.up(wanted, signal, (step) => say({ step })) }))
+  })
+  app.post<ById>('/v1/sessions/:id/down', async ({ params }) => {
+    await sessions.down(params.id)
+    return {}
+  })
+  app.post<ById>('/v1/sessions/:id/reset', async ({ params }) => {
+    await sessions.reset(params.id)
+    return {}
+  })
+  app.get<ById>('/v1/sessions/:id/wait', ({ params }, reply) =>
+    inLines(reply, async (_say, signal) => ({ code: await sessions.wait(params.id, signal) })),
+  )
+  app.get('/v1/events', (_request, reply) =>
+    inLines(reply, async (say, signal) => {
+      for await (const event of sessions.events(signal)) say({ event })
+      return {}
+    }),
+  )
+}
+
+/** @throws usage with the place of the first fault */
+export function read<T>(schema: z.ZodType<T>, data: unknown): T {
+  const parsed = schema.safeParse(data)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  throw new SallyportError('usage', `the request cannot be read: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
+}
+
+export function readLogQuery(query: unknown): z.infer<typeof LogQuery> {
+  return read(LogQuery, query)
+}
+
+/** Answers with lines of JSON while `work` goes on, the last of them what it gives or why it failed. */
+function inLines(reply: FastifyReply, work: (say: (line: unknown) => void, signal: AbortSignal) => Promise<unknown>): FastifyReply {
+  const { raw } = reply.hijack()
+  const gone = new AbortController()
+  const say = (line: unknown): void => void (raw.writable && raw.write(`${JSON.stringify(line)}\n`))
+  raw.on('close', () => gone.abort())
+  raw.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  void work(say, gone.signal)
+    .then(say, (error: unknown) => say({ problem: problemOf(error) }))
+    .finally(() => raw.end())
+  return reply
+}
