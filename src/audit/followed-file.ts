@@ -28,11 +28,10 @@ export function followFile(file: string): Outgoing & { /** Lines were added. */ 
     written: () => bell.ring(),
     async next(signal) {
       for (;;) {
-        if (signal.aborted) return []
         // What is written during the look is not missed.
         const { rings } = bell
         const found = await read()
-        if (found.length > 0) return found
+        if (found.length > 0 || signal.aborted) return found
         await bell.wait(rings, signal)
       }
     },

@@ -40,7 +40,6 @@ export function openHeldChain(): { readonly chain: ChainFile; readonly outgoing:
     outgoing: {
       async next(signal) {
         while (held.length === 0 && !signal.aborted) await bell.wait(bell.rings, signal)
-        if (signal.aborted) return []
         let taken = 0
         const fitting = held.slice(0, LIMITS.controlLinesMax).filter(({ line }, index) => {
           taken += line.length

@@ -2,7 +2,7 @@
 export type Outgoing = {
   /**
    * What follows the lines that are acknowledged, without newlines, `LIMITS.controlLinesMax` and `LIMITS.controlLinesBytesMax` at most.
-   * Waits for there to be something. The same lines again until they are acknowledged. Empty when `signal` aborts.
+   * Waits for there to be something. The same lines again until they are acknowledged. When `signal` aborts it waits no longer.
    */
   next(signal: AbortSignal): Promise<readonly string[]>
   /** The first `count` lines of `next` are kept. */

@@ -27,7 +27,7 @@ export type ServeParts = {
   readonly serially: (run: () => Promise<void>) => Promise<void>
   /** Forgets what was made of secrets. */
   readonly forget: () => void
-  readonly outgoing: Outgoing
+  readonly outgoing: Outgoing | undefined
 }
 
 /**

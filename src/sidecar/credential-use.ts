@@ -18,7 +18,7 @@ export type CredentialUseParts = {
 
 export type CredentialUse = Pick<HandleParts, 'budgets' | 'tokens' | 'held' | 'scrubbing'> & {
   /** Has no token of a secret any more, and nothing that looks for one. */
-  forget(): void
+  readonly forget: () => void
 } & Disposable
 
 /**

@@ -96,8 +96,7 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
       try {
         next = read(parts, current.generation + 1)
       } catch (error) {
-        const code = error instanceof SallyportError ? error.code : codeOf(error)
-        const reason = error instanceof Error ? error.message : String(error)
+        const { code, reason } = faultOf(error)
         const isKnown = isRetry && failing?.reason === reason
         failing = { reason }
         if (isKnown) return false
@@ -112,12 +111,11 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
       await replace(next, reloading)
       return true
     },
-    replaceSecrets: (reloading, bundle) => replaceWith(reloading, bundle),
-    replacePolicy: (reloading) => replaceWith(reloading),
+    replaceSecrets: replaceWith,
+    replacePolicy: replaceWith,
     wipe(reloading, reason) {
       held?.wipe(reason)
-      const { policy } = current
-      return putInForce({ ...current, ...secretsOf(parts, policy), generation: current.generation + 1 }, reloading)
+      return putInForce({ ...current, ...secretsOf(parts, current.policy), generation: current.generation + 1 }, reloading)
     },
     revoke(reloading, reason) {
       isRevoked = true
@@ -126,6 +124,11 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
       return putInForce({ ...current, policy, ...secretsOf(parts, policy), generation: current.generation + 1 }, reloading)
     },
   }
+}
+
+function faultOf(error: unknown): { code: string; reason: string } {
+  const code = error instanceof SallyportError ? error.code : codeOf(error)
+  return { code, reason: error instanceof Error ? error.message : String(error) }
 }
 
 function read(parts: EnforcementParts, generation: number, values?: Readonly<Record<string, string>>): Enforced {

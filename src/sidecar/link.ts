@@ -35,7 +35,7 @@ export type Link = AsyncDisposable & {
   /** Those that it started with. */
   readonly secrets: Secrets
   /** From here on the controller is listened to, and told that the sidecar serves; lines of its audit go there. */
-  serve(handlers: LinkHandlers, outgoing: Outgoing): void
+  serve(handlers: LinkHandlers, outgoing: Outgoing | undefined): void
 }
 
 /**
@@ -65,7 +65,9 @@ class ReconnectingLink implements Link {
   readonly #stopping = new AbortController()
   readonly #transport: ReturnType<typeof openTransport>
   readonly #begun = Promise.withResolvers<void>()
-  readonly #serving = Promise.withResolvers<{ readonly handlers: LinkHandlers; readonly outgoing: Outgoing }>()
+  readonly #serving = Promise.withResolvers<{ readonly handlers: LinkHandlers; readonly outgoing: Outgoing | undefined }>()
+  readonly #draining = new AbortController()
+  #forwarding: Promise<void> | undefined
   readonly #running: Promise<void>
   #welcome: Welcome | undefined
   #secrets: Secrets | undefined
@@ -103,11 +105,16 @@ class ReconnectingLink implements Link {
     await this.#begun.promise.finally(() => clearTimeout(timer))
   }
 
-  serve(handlers: LinkHandlers, outgoing: Outgoing): void {
+  serve(handlers: LinkHandlers, outgoing: Outgoing | undefined): void {
     this.#serving.resolve({ handlers, outgoing })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // What was written until now still goes: the connection is the last part that is taken down.
+    this.#draining.abort()
+    const bound = new AbortController()
+    await Promise.race([this.#forwarding?.catch(() => undefined), pause(LIMITS.settleMs, bound.signal)])
+    bound.abort()
     this.#stopping.abort()
     clearTimeout(this.#grace)
     this.#transport[Symbol.dispose]()
@@ -177,7 +184,7 @@ class ReconnectingLink implements Link {
     const working = Promise.race([this.#serving.promise, closed.then(() => undefined)]).then(async (serving) => {
       if (!serving) return
       await channel.request('READY', {})
-      await this.#forward(channel, serving.outgoing, ending.signal)
+      if (serving.outgoing) await (this.#forwarding = this.#forward(channel, serving.outgoing, ending.signal))
     })
     working.catch((error: unknown) => channel.close(error instanceof SallyportError ? error : undefined))
     const reason = await closed
@@ -190,8 +197,8 @@ class ReconnectingLink implements Link {
     if (this.#welcome?.audit) await outgoing.resumeAfter(this.#welcome.audit)
     let isTold = false
     while (!signal.aborted) {
-      const lines = await outgoing.next(signal)
-      if (lines.length === 0) return
+      const lines = await outgoing.next(AbortSignal.any([signal, this.#draining.signal]))
+      if (lines.length === 0 || signal.aborted) return
       try {
         await channel.request('AUDIT', { lines })
         outgoing.acknowledge(lines.length)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { openAudit, openForwardedAudit } from '../audit/audit.ts'
+import { openAudit, openForwardedAudit, type Audit, type Outgoing } from '../audit/audit.ts'
 import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
@@ -111,10 +111,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   await mkdir(config.caDir, { recursive: true })
   await publishAuthority(config.caDir, authority, publicRoots)
 
-  const { session, workspace } = config
-  const identity = { session, ...(workspace !== undefined && { workspace }), ...(control && { agent: control.agent }) }
-  const forwarded = controlled && parts.use(await openForwardedAudit({ ...identity, file: config.audit || undefined }, system, log))
-  const audit = forwarded ?? parts.use(await openAudit({ ...identity, file: config.audit }, system, log))
+  const audit = parts.use(await openOwnAudit(config, system, log))
   await audit.append({ event: 'started', version: config.version, policy: enforcement().policy.digest })
   parts.defer(() =>
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
@@ -155,10 +152,8 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const reload = (isRetry: boolean): Promise<boolean> => change(() => reloading.reload(replaced, isRetry)) as Promise<boolean>
   const onChange = (): void => void reload(reloading.isFailing)
   parts.use(watchFiles(reloading.files, onChange, () => reloading.isFailing))
-  if (controlled && forwarded) {
-    const { forget } = credentials
-    controlled.serve({ reloading, replaced, forget, outgoing: forwarded.outgoing, serially: async (run) => void (await change(run)) })
-  }
+  const { forget } = credentials
+  controlled?.serve({ reloading, replaced, forget, outgoing: audit.outgoing, serially: async (run) => void (await change(run)) })
 
   const running = parts.move()
   return {
@@ -169,23 +164,33 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
       return enforcement().placeholders.values
     },
     reload: () => reload(false),
-    async drain() {
-      const closed = listeners.close()
-      const deadline = system.elapsed() + LIMITS.drainMs
-      let quiet = system.elapsed() + LIMITS.farewellMs
-      // Connections that stay silent are not waited for, but answers that are on their way are.
-      while (listeners.connections > 0 && system.elapsed() < Math.min(deadline, quiet)) {
-        listeners.closeIdleConnections()
-        front.drain()
-        await new Promise((done) => setTimeout(done, DRAIN_LOOK_MS))
-        if (exchanges.running > 0) quiet = system.elapsed() + LIMITS.farewellMs
-      }
-      front.destroy()
-      listeners.closeConnections()
-      await closed
-    },
+    drain: () => drain(listeners, front, exchanges, system),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
+}
+
+async function drain(listeners: Listeners, front: Front, exchanges: { readonly running: number }, system: System): Promise<void> {
+  const closed = listeners.close()
+  const deadline = system.elapsed() + LIMITS.drainMs
+  let quiet = system.elapsed() + LIMITS.farewellMs
+  // Connections that stay silent are not waited for, but answers that are on their way are.
+  while (listeners.connections > 0 && system.elapsed() < Math.min(deadline, quiet)) {
+    listeners.closeIdleConnections()
+    front.drain()
+    await new Promise((done) => setTimeout(done, DRAIN_LOOK_MS))
+    if (exchanges.running > 0) quiet = system.elapsed() + LIMITS.farewellMs
+  }
+  front.destroy()
+  listeners.closeConnections()
+  await closed
+}
+
+/** Where a controller takes the lines they can be without a file. */
+async function openOwnAudit(config: SidecarConfig, system: System, log: Log): Promise<Audit & { readonly outgoing?: Outgoing }> {
+  const { audit: file, session, workspace, control } = config
+  const identity = { session, ...(workspace !== undefined && { workspace }) }
+  if (!control) return openAudit({ ...identity, file }, system, log)
+  return openForwardedAudit({ ...identity, agent: control.agent, file: file || undefined }, system, log)
 }
 
 /** Where no controller has one. */
