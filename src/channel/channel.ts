@@ -79,6 +79,7 @@ class FramedChannel implements Channel {
     const times = options.times ?? TIMES
     this.#beat = setInterval(() => this.#look(times), Math.max(1, Math.min(times.beatMs, times.frameMs) / 2))
     stream.on('data', (chunk: Buffer) => {
+      if (this.#isClosed) return
       this.#heardMs = system.elapsed()
       this.#decoder.push(chunk)
       this.#pump()
@@ -122,11 +123,11 @@ class FramedChannel implements Channel {
     for (const { reject } of this.#waiting.values()) reject(reason ?? broken('the other side ended it'))
     this.#waiting.clear()
     this.#stream.on('error', () => undefined)
-    // What was said before still goes out; who does not read it is not waited for.
-    if (reason === undefined) this.#stream.end(() => this.#stream.destroy())
-    const farewell = setTimeout(() => this.#stream.destroy(), reason === undefined ? LIMITS.farewellMs : 0)
+    // What was said last still goes out. Who has left much unread does not get it.
+    const isBehind = this.#stream.writableLength > LIMITS.controlHelloBytesMax
+    if (!isBehind) this.#stream.end(() => this.#stream.destroy())
+    const farewell = setTimeout(() => this.#stream.destroy(), isBehind ? 0 : LIMITS.farewellMs)
     this.#stream.once('close', () => clearTimeout(farewell))
-    this.#stream.resume()
     this.#settle(reason)
   }
 

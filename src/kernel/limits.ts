@@ -235,14 +235,17 @@ export const LIMITS = {
   controlFrameMs: 10_000,
   controlAnswerMs: 20_000,
   /** A side that has nothing to say says so this often, and one that is silent for longer than the second figure is gone. */
-  controlBeatMs: 5_000,
-  controlSilenceMs: 20_000,
+  controlBeatMs: 2_000,
+  controlSilenceMs: 10_000,
   /** A sidecar that lost its controller tries again after times that double from the first to the second. */
   controlBackoffMinMs: 200,
   controlBackoffMaxMs: 10_000,
   /** Connections of one session's socket without a proof, and how many are taken in a second: more are closed at once. */
   controlStrangersMax: 4,
   controlConnectionsPerSecondMax: 10,
+  /** GET_SECRETS of one connection: how often in a minute in the long run, and how often at once. Beyond, it is cut off. */
+  controlAsksPerMinuteMax: 30,
+  controlBurstAsksMax: 5,
   /** A path of a socket: `sun_path` has 108 bytes on Linux and 104 on macOS. */
   controlPathBytesMax: 100,
   /** A revoked sidecar has so long to say that its tunnels are cut and its secrets are gone. */

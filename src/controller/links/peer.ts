@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
-import { createAllowance, isProof, openChannel, type Channel } from '../../channel/channel.ts'
-import { SallyportError } from '../../kernel/errors.ts'
+import { createAllowance, isProof, openChannel, type Allowance, type Channel } from '../../channel/channel.ts'
+import { SallyportError, type ErrorCode } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import { CONTROL_PROTOCOL, FROM_SIDECAR, Hello, type Welcome } from '../../wire/control.ts'
@@ -16,7 +16,7 @@ export type PeerParts = Pick<LinksParts, 'version' | 'graceMs' | 'system'> & {
   readonly helloMs: number
   /** It has proven itself. @throws control_busy when another has before, control_refused when the session is over */
   onProven(peer: Peer): void
-  onReady(): void
+  readonly onReady: () => void
   /** Its proof was good, and its version is not ours. */
   onMismatch(error: SallyportError): void
 }
@@ -29,89 +29,100 @@ export type Peer = {
 
 /** A stranger gets one frame of a few kilobytes and a few seconds, and nothing is done for it but to look at its lease. */
 export function openPeer(stream: Duplex, parts: PeerParts): Peer {
-  const { session, guard } = parts
-  let isProven = false
-  // Values of secrets are looked up where that may cost something: a sidecar asks once in a connection.
-  const asks = createAllowance(0.5, 5, parts.system)
-  const channel = openChannel(stream, {
-    bytesMax: { received: () => (isProven ? LIMITS.controlFrameBytesMax : LIMITS.controlHelloBytesMax), sent: LIMITS.controlPushBytesMax },
-    onRequest(method, params) {
-      if (!isProven && method !== 'INIT_HELLO') return refuse(new SallyportError('control_refused', 'INIT_HELLO comes first'))
-      return handle(method, params)
-    },
-    onNote(method) {
-      channel.close(new SallyportError('control_broken', `a sidecar sends no ${shown(method)}`))
-    },
-    system: parts.system,
-  })
-  const peer: Peer = {
-    channel,
-    get isProven() {
-      return isProven
-    },
-  }
-  const late = setTimeout(() => channel.close(new SallyportError('control_refused', 'no INIT_HELLO in time')), parts.helloMs)
-  void channel.closed.then(() => clearTimeout(late))
+  return new SidecarPeer(stream, parts)
+}
 
-  /** It is told why, and that is all. */
-  function refuse(error: SallyportError): Promise<never> {
-    setImmediate(() => channel.close(error.code === 'control_refused' ? undefined : error))
-    return Promise.reject(error)
+class SidecarPeer implements Peer {
+  readonly channel: Channel
+  readonly #parts: PeerParts
+  /** To look values of secrets up may cost something: a sidecar asks once in a connection. */
+  readonly #asks: Allowance
+  readonly #late: NodeJS.Timeout
+  #isProven = false
+
+  constructor(stream: Duplex, parts: PeerParts) {
+    this.#parts = parts
+    this.#asks = createAllowance(LIMITS.controlAsksPerMinuteMax / 60, LIMITS.controlBurstAsksMax, parts.system)
+    this.channel = openChannel(stream, {
+      bytesMax: {
+        received: () => (this.#isProven ? LIMITS.controlFrameBytesMax : LIMITS.controlHelloBytesMax),
+        sent: LIMITS.controlPushBytesMax,
+      },
+      onRequest: (method, params) => this.#answer(method, params),
+      onNote: (method) => this.channel.close(broken(`a sidecar sends no ${shown(method)}`)),
+      system: parts.system,
+    })
+    this.#late = setTimeout(() => this.channel.close(refused('no INIT_HELLO in time')), parts.helloMs)
+    void this.channel.closed.then(() => clearTimeout(this.#late))
   }
 
-  function greet(hello: Hello): Promise<Welcome> {
-    if (isProven) return refuse(new SallyportError('control_broken', 'a second INIT_HELLO'))
-    if (!isLease(hello, parts)) return refuse(new SallyportError('control_refused', 'the lease is not the one of this session'))
-    const mismatch = mismatchOf(hello, parts.version)
-    if (mismatch) {
-      parts.onMismatch(mismatch)
-      return refuse(mismatch)
-    }
+  get isProven(): boolean {
+    return this.#isProven
+  }
+
+  /** Whatever is wrong with a request is said to the peer, and ends the connection. */
+  async #answer(method: string, params: unknown): Promise<unknown> {
     try {
-      parts.onProven(peer)
+      if (!this.#isProven) return await this.#greet(method, params)
+      return await this.#serve(method, params)
     } catch (error) {
-      if (error instanceof SallyportError) return refuse(error)
+      const isItsFault = error instanceof SallyportError && PEER_FAULTS.has(error.code)
+      // Behind the answer.
+      if (!this.#isProven || isItsFault) setImmediate(() => this.channel.close(isItsFault ? error : undefined))
       throw error
     }
-    isProven = true
-    clearTimeout(late)
-    const mark = guard.begin()
-    return Promise.resolve({
-      protocol: CONTROL_PROTOCOL,
-      graceMs: parts.graceMs,
-      authority: session.authority(),
-      ...(mark && { audit: mark }),
-    })
   }
 
-  async function handle(method: string, params: unknown): Promise<unknown> {
+  async #greet(method: string, params: unknown): Promise<Welcome> {
+    const { session, guard, version, graceMs } = this.#parts
+    if (method !== 'INIT_HELLO') throw refused('INIT_HELLO comes first')
+    const hello = parsed(Hello.safeParse(params).data, method)
+    if (!isLease(hello, this.#parts)) throw refused('the lease is not the one of this session')
+    const mismatch = mismatchOf(hello, version)
+    if (mismatch) {
+      this.#parts.onMismatch(mismatch)
+      throw mismatch
+    }
+    this.#parts.onProven(this)
+    this.#isProven = true
+    clearTimeout(this.#late)
+    const mark = guard.begin()
+    return { protocol: CONTROL_PROTOCOL, graceMs, authority: session.authority(), ...(mark && { audit: mark }) }
+  }
+
+  async #serve(method: string, params: unknown): Promise<unknown> {
+    const { session, guard, onReady } = this.#parts
     switch (method) {
-      case 'INIT_HELLO':
-        return greet(parsed(Hello.safeParse(params).data, method))
       case 'GET_SECRETS': {
-        if (asks.take(1) > 0) return refuse(new SallyportError('control_broken', 'GET_SECRETS again and again'))
+        if (this.#asks.take(1) > 0) throw broken('GET_SECRETS again and again')
         const { version, values } = await session.secrets()
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }
       case 'READY':
-        parts.onReady()
+        onReady()
         return {}
       case 'AUDIT':
         await guard.accept(parsed(FROM_SIDECAR.AUDIT.params.safeParse(params).data, method).lines)
         return {}
       default:
-        return refuse(new SallyportError('control_broken', `there is no request ${shown(method)}`))
+        throw broken(`a sidecar that is connected sends no ${shown(method)}`)
     }
   }
+}
 
-  function parsed<T>(value: T | undefined, method: string): T {
-    if (value !== undefined) return value
-    const error = new SallyportError('control_broken', `${method} is not what it should be`)
-    setImmediate(() => channel.close(error))
-    throw error
-  }
+const PEER_FAULTS = new Set<ErrorCode>(['control_refused', 'control_broken', 'control_busy', 'control_version_mismatch'])
 
-  return peer
+function refused(problem: string): SallyportError {
+  return new SallyportError('control_refused', problem)
+}
+
+function broken(problem: string): SallyportError {
+  return new SallyportError('control_broken', problem)
+}
+
+function parsed<T>(value: T | undefined, method: string): T {
+  if (value === undefined) throw broken(`${method} is not what it should be`)
+  return value
 }
 
 function isLease({ session: named, lease, proof }: Hello, { session, nonce }: PeerParts): boolean {

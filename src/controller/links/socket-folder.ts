@@ -56,21 +56,18 @@ export async function openSocketFolder(dir: string, lease: string, parts: Folder
       }
     },
     async [Symbol.asyncDispose]() {
-      const closed = new Promise((resolve) => server.close(resolve))
-      await closed
-      // Not what another put in its place.
-      const found = await lstat(dir).catch(() => undefined)
-      if (found && isSame(found, folder)) await rm(dir, { recursive: true, force: true })
+      // Takes the socket away, and leaves the folder: the container has that very one mounted, and this daemon may come back.
+      await new Promise((resolve) => server.close(resolve))
     },
   }
 }
 
 /** Who floods with connections has them closed, and costs nobody else more than that. */
-function taker({ system, onConnection }: FolderParts): (socket: Socket) => void {
-  const allowance = createAllowance(LIMITS.controlConnectionsPerSecondMax, LIMITS.controlConnectionsPerSecondMax, system)
+function taker(parts: FolderParts): (socket: Socket) => void {
+  const allowance = createAllowance(LIMITS.controlConnectionsPerSecondMax, LIMITS.controlConnectionsPerSecondMax, parts.system)
   return (socket) => {
     socket.on('error', () => socket.destroy())
-    if (allowance.take(1) > 0 || !onConnection(socket)) socket.destroy()
+    if (allowance.take(1) > 0 || !parts.onConnection(socket)) socket.destroy()
   }
 }
 
