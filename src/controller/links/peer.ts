@@ -39,6 +39,8 @@ class SidecarPeer implements Peer {
   readonly #asks: Allowance
   readonly #late: NodeJS.Timeout
   #isProven = false
+  #isRefused = false
+  #hasSpoken = false
 
   constructor(stream: Duplex, parts: PeerParts) {
     this.#parts = parts
@@ -62,13 +64,17 @@ class SidecarPeer implements Peer {
 
   /** Whatever is wrong with a request is said to the peer, and ends the connection. */
   async #answer(method: string, params: unknown): Promise<unknown> {
+    // What came in the same breath as a wrong proof is not looked at.
+    if (this.#isRefused || (!this.#isProven && this.#hasSpoken)) throw refused('it was refused before')
+    this.#hasSpoken = true
     try {
       if (!this.#isProven) return await this.#greet(method, params)
       return await this.#serve(method, params)
     } catch (error) {
       const isItsFault = error instanceof SallyportError && PEER_FAULTS.has(error.code)
       // Behind the answer.
-      if (!this.#isProven || isItsFault) setImmediate(() => this.channel.close(isItsFault ? error : undefined))
+      this.#isRefused = !this.#isProven || isItsFault
+      if (this.#isRefused) setImmediate(() => this.channel.close(isItsFault ? error : undefined))
       throw error
     }
   }
