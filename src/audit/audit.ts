@@ -3,9 +3,14 @@ import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { ForeignChange, openChainFile, type ChainFile } from './chain-file.ts'
+import { followFile } from './followed-file.ts'
+import { openHeldChain } from './held-chain.ts'
 import { encodeEvent, encodeIdentity, type AuditEvent, type Identity } from './line.ts'
+import type { Outgoing } from './outgoing.ts'
 
 export type { AuditEvent, Lane } from './line.ts'
+export { readLine as readAuditLine } from './line.ts'
+export type { Outgoing } from './outgoing.ts'
 export { verifyAudit } from './verify.ts'
 
 /** The record of what was asked and decided: hash-chained JSON lines in one file (docs/AUDIT.md). */
@@ -21,6 +26,9 @@ export type Audit = AsyncDisposable & {
    */
   append(event: AuditEvent): Promise<void>
 }
+
+/** An audit whose lines go to another keeper too. */
+export type ForwardedAudit = Audit & { readonly outgoing: Outgoing }
 
 type Waiting = {
   readonly body: string
@@ -52,6 +60,34 @@ export async function openAudit(
     }
   }
   return audit
+}
+
+/**
+ * The same, and its lines can be taken from it for another keeper. Without a `file` they are in memory until that has them, up to
+ * `LIMITS.auditSegmentBytesMax`: beyond, nothing can be appended.
+ * @throws audit_open_failed
+ */
+export async function openForwardedAudit(
+  options: Identity & { readonly file: string | undefined },
+  system: Pick<System, 'now'>,
+  log: Pick<Log, 'info' | 'warn' | 'error'>,
+): Promise<ForwardedAudit> {
+  const { file } = options
+  if (file !== undefined) {
+    const audit = await openAudit({ ...options, file }, system, log)
+    const followed = followFile(file)
+    return {
+      async append(event) {
+        await audit.append(event)
+        followed.written()
+      },
+      outgoing: followed,
+      [Symbol.asyncDispose]: () => audit[Symbol.asyncDispose](),
+    }
+  }
+  const { chain, outgoing } = openHeldChain()
+  const audit = new QueuedAudit(chain, encodeIdentity(options), system, reporter('memory', log))
+  return Object.assign(audit, { outgoing })
 }
 
 /** Group commit: what is appended in one turn of the event loop goes out in one write at its end. */

@@ -57,6 +57,14 @@ export type AuditEvent =
       readonly policy: string
       /** Tunnels and exchanges that it no longer allows: they were ended. */
       readonly cut: number
+      /** Version of the controller's secrets that came with it. */
+      readonly secrets?: number | undefined
+    }
+  | {
+      readonly event: 'secrets_ended'
+      /** Why no secret is there any more: the controller is gone, or the lease was revoked. */
+      readonly code: string
+      readonly cut: number
     }
   | {
       readonly event: 'reload_failed'

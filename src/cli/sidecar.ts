@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net'
 import { SallyportError } from '../kernel/errors.ts'
 import { VERSION } from '../kernel/version.ts'
 import { loadPolicy } from '../policy/policy.ts'
-import { newSessionId } from '../sidecar/sidecar.ts'
+import { newSessionId, type SidecarConfig } from '../sidecar/sidecar.ts'
 import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
 import { leaseOf, placeholderSeedOf, runGate, upstreamProxyOf } from './gate.ts'
 
@@ -19,7 +19,7 @@ it read both anew. Configured by environment:
   SALLYPORT_SIDECAR_IP    its address in the jail network (required)
   SALLYPORT_SUBNET        the jail's subnet: clients from elsewhere are refused (required)
   SALLYPORT_POLICY        policy files, separated by ":" (required)
-  SALLYPORT_AUDIT         the audit file (required)
+  SALLYPORT_AUDIT         the audit file (required without a controller; with one it is in memory until the controller has it)
   SALLYPORT_CA_DIR        folder for ca.crt and truststore.p12, shared with the agent (required)
   SALLYPORT_CA_PERSIST    folder of its own that keeps the certificate authority over restarts
   SALLYPORT_UPSTREAM_CA   PEM file of authorities that upstreams may be certified by
@@ -28,7 +28,11 @@ it read both anew. Configured by environment:
                           or file:/path of a file with that URL
   SALLYPORT_LEASE         the session's lease, for policies that require one (network.lease)
   SALLYPORT_PLACEHOLDER_SEED  placeholders are made from it: the same text gives the same ones (default: the session's id)
-  SALLYPORT_SESSION       id of the session in the audit (default: a new one)
+  SALLYPORT_CONTROL       the way to a controller: unix:/path/control.sock, with the session's lease in the file "lease" beside it, or
+                          stdio, where the controller attaches to standard input and output and all else goes to standard error.
+                          Secrets, certificate authority and lease are the controller's then
+  SALLYPORT_AGENT         id of the agent in the audit (default: agent)
+  SALLYPORT_SESSION       id of the session in the audit (default: a new one; required with a controller)
   SALLYPORT_WORKSPACE     name of the workspace in the audit
   SALLYPORT_LOG_LEVEL     debug, info (default), warn, error, silent
 `,
@@ -38,7 +42,8 @@ it read both anew. Configured by environment:
     if (isIP(address) !== 4) throw new SallyportError('config_invalid', `SALLYPORT_SIDECAR_IP "${address}" is not an IPv4 address`)
     const policies = required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean)
     const hosts = [address, '127.0.0.1']
-    const session = io.env['SALLYPORT_SESSION'] || newSessionId()
+    const control = controlOf(io)
+    const session = control ? required(io, 'SALLYPORT_SESSION') : io.env['SALLYPORT_SESSION'] || newSessionId()
     return runGate(
       {
         version: VERSION,
@@ -54,19 +59,31 @@ it read both anew. Configured by environment:
         dns: hosts.map((host) => ({ host, port: PORTS.dns })),
         gateway: hosts.map((host) => ({ host, port: PORTS.gateway })),
         ...upstreamProxyOf(io.env['SALLYPORT_UPSTREAM_PROXY']),
-        ...leaseOf(io),
+        ...(control ? { control } : leaseOf(io)),
         placeholderSeed: placeholderSeedOf(io, session),
         caDir: required(io, 'SALLYPORT_CA_DIR'),
         ...(io.env['SALLYPORT_CA_PERSIST'] && { caPersist: io.env['SALLYPORT_CA_PERSIST'] }),
         upstreamCa: [io.env['SALLYPORT_UPSTREAM_CA'], io.env['SALLYPORT_EXTRA_CA']].flatMap((file) => (file ? [file] : [])),
         fixedAddresses: new Map(),
-        audit: required(io, 'SALLYPORT_AUDIT'),
+        audit: control ? (io.env['SALLYPORT_AUDIT'] ?? '') : required(io, 'SALLYPORT_AUDIT'),
         allowsClient: clientsOf(required(io, 'SALLYPORT_SUBNET')),
         env: io.env,
       },
-      io,
+      // Where the controller reads standard output nothing else is written there.
+      control?.transport.kind === 'stdio' ? { ...io, out: (text) => io.err(text) } : io,
     )
   },
+}
+
+function controlOf(io: Io): SidecarConfig['control'] {
+  const text = io.env['SALLYPORT_CONTROL']
+  if (!text) return undefined
+  const agent = io.env['SALLYPORT_AGENT'] || 'agent'
+  if (text === 'stdio') return { agent, transport: { kind: 'stdio', input: process.stdin, output: process.stdout } }
+  if (text.startsWith('unix:/')) return { agent, transport: { kind: 'unix', path: text.slice('unix:'.length) } }
+  throw new SallyportError('config_invalid', `SALLYPORT_CONTROL is "${text}"`, {
+    hint: 'write unix:/run/sallyport/control.sock, or stdio',
+  })
 }
 
 function required(io: Io, name: string): string {

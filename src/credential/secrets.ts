@@ -171,7 +171,7 @@ async function run(name: string, argv: readonly string[], env: Readonly<Record<s
 }
 
 /** A value that would change the shape of a header is refused: CR and LF would end it, other bytes are read differently. */
-function checked(name: string, value: string): Secret {
+export function checked(name: string, value: string): Secret {
   const problem =
     value === ''
       ? 'is empty'

@@ -29,6 +29,8 @@ export type TokenExchanges = {
    * as long as nothing is added.
    */
   known(key: string): readonly Secret[]
+  /** Has no token any more, nor those that are fetched right now. */
+  forget(): void
 }
 
 /** One exchange as it stands. `refresh` is the token that the server gave in place of the configured one. */
@@ -53,6 +55,7 @@ const OAUTH_ERRORS = new Set([
 export function createTokenExchanges(post: TokenPost, system: Pick<System, 'now'>): TokenExchanges {
   const states = new Map<string, State>()
   const minted = new Map<string, readonly Secret[]>()
+  let forgotten = 0
 
   function stateOf(id: string): State {
     const state = states.get(id) ?? {}
@@ -74,7 +77,7 @@ export function createTokenExchanges(post: TokenPost, system: Pick<System, 'now'
   }
 
   async function fetchToken(state: State, key: string, exchange: TokenExchange, secrets: ExchangeSecrets): Promise<Secret> {
-    const asked = system.now()
+    const [asked, before] = [system.now(), forgotten]
     const { headers, form } = writeRequest(exchange, { ...secrets, ...(state.refresh && { secret: state.refresh }) })
     let answer: TokenAnswer
     try {
@@ -82,6 +85,7 @@ export function createTokenExchanges(post: TokenPost, system: Pick<System, 'now'
     } catch (error) {
       throw failedBy(key, error)
     }
+    if (before !== forgotten) throw failed(key, 'its secrets were taken back meanwhile')
     const granted = readAnswer(answer, key)
     const rotated = exchange.grant === 'refresh_token' ? granted.refresh : undefined
     // Known before it is used: what is not known yet is not found in answers.
@@ -101,15 +105,10 @@ export function createTokenExchanges(post: TokenPost, system: Pick<System, 'now'
       state.failed = { error: failure, until: system.now() + LIMITS.tokenPauseMs }
       // A server that says no has not merely been out of reach: the token that is left is not for use either.
       if (error instanceof Denied) delete state.token
-      const left = usable(state)
+      const left = usable(state, system.now())
       if (left) return left
       throw failure
     }
-  }
-
-  /** The token that may be due for renewal, but is not expired. */
-  function usable({ token }: State): Secret | undefined {
-    return token && system.now() < token.expiresAt ? token.secret : undefined
   }
 
   return {
@@ -117,15 +116,24 @@ export function createTokenExchanges(post: TokenPost, system: Pick<System, 'now'
       const state = stateOf(`${key} ${fingerprint(exchange, secrets)}`)
       if (state.token && system.now() < state.token.renewAt) return state.token.secret
       // One request renews it; the others go on with what they have.
-      if (state.running) return usable(state) ?? state.running
-      const { failed: failure } = state
-      if (failure && system.now() < failure.until) return usable(state) ?? Promise.reject(failure.error)
+      if (state.running) return usable(state, system.now()) ?? state.running
+      if (state.failed && system.now() < state.failed.until) return usable(state, system.now()) ?? Promise.reject(state.failed.error)
       delete state.failed
       state.running = renew(state, key, exchange, secrets).finally(() => delete state.running)
       return state.running
     },
     known: (key) => minted.get(key) ?? NONE,
+    forget() {
+      forgotten += 1
+      states.clear()
+      minted.clear()
+    },
   }
+}
+
+/** The token that may be due for renewal, but is not expired. */
+function usable({ token }: State, nowMs: number): Secret | undefined {
+  return token && nowMs < token.expiresAt ? token.secret : undefined
 }
 
 const NONE: readonly Secret[] = []

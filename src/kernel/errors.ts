@@ -7,7 +7,12 @@
 export const ERRORS = {
   host_not_allowed: { to: 'agent', status: 403, means: 'No rule of the policy allows this host and port.' },
   denied_by_rule: { to: 'agent', status: 403, means: 'A rule denies this request, or no rule for the host allows its method and path.' },
-  controller_unavailable: { to: 'agent', status: 403, means: 'A rule asks the operator first, and no controller is there to ask.' },
+  controller_unavailable: {
+    to: 'agent',
+    status: 403,
+    means: 'A rule asks the operator first, or a credential is the controller’s to give, and no controller is there.',
+  },
+  session_revoked: { to: 'agent', status: 403, means: 'The lease of the session was revoked: nothing of it passes any more.' },
   approval_pending: { to: 'agent', status: 403, means: 'A rule asks the operator first, and there is no answer yet. Send the same again.' },
   approval_denied: { to: 'agent', status: 403, means: 'A rule asks the operator first, and the operator said no.' },
   policy_changed: { to: 'agent', status: 403, means: 'The operator changed the policy, and what was running is no longer allowed.' },
@@ -137,6 +142,18 @@ export const ERRORS = {
   audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
   engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
   subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
+  control_unreachable: { to: 'operator', exit: 1, means: 'The sidecar could not reach its controller, or got no answer from it in time.' },
+  control_refused: { to: 'operator', exit: 1, means: 'The controller does not take the lease that the sidecar showed.' },
+  control_busy: { to: 'operator', exit: 1, means: 'Another sidecar is connected to the controller for this session.' },
+  control_version_mismatch: { to: 'operator', exit: 1, means: 'Sidecar and controller are of different versions.' },
+  control_broken: { to: 'operator', exit: 1, means: 'One side of the control channel broke its rules, and the connection was closed.' },
+  control_socket_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The folder of a control socket cannot be used: its path is too long, it is not ours, or it was replaced.',
+  },
+  sidecar_not_ready: { to: 'operator', exit: 1, means: 'The sidecar did not have its secrets and answer in time.' },
+  sidecar_unreachable: { to: 'operator', exit: 1, means: 'The sidecar of a session is not connected, or did not answer in time.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

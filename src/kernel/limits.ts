@@ -210,4 +210,53 @@ export const LIMITS = {
   settleMs: 5_000,
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
+  /** Without its controller a sidecar keeps its secrets so long (it is told when it connects), at most the second figure. */
+  controllerGraceMs: 600_000,
+  controllerGraceMaxMs: 24 * 3_600_000,
+  /** From the start of a sidecar to its secrets: `control_unreachable`. Also how long its controller waits for it: `sidecar_not_ready`. */
+  controlStartMs: 30_000,
+  sidecarReadyMs: 30_000,
+  /** One frame to the controller, one to a sidecar (all values of a session), and one from who has not proven who it is. */
+  controlFrameBytesMax: 1024 * 1024,
+  controlPushBytesMax: 8 * 1024 * 1024,
+  controlHelloBytesMax: 16 * 1024,
+  /** Nesting of the JSON in a frame. Real ones have three levels. */
+  controlDepthMax: 16,
+  /** Frames of one peer in the long run and at once, and their bytes: beyond, it is read no further for a while. */
+  controlFramesPerSecondMax: 100,
+  controlBurstFramesMax: 400,
+  controlBytesPerSecondMax: 8 * 1024 * 1024,
+  /** Requests of one side that are not answered yet: a peer with more is cut off. */
+  controlRequestsMax: 16,
+  /** What a peer has not read yet: one that leaves more is cut off. */
+  controlUnsentBytesMax: 16 * 1024 * 1024,
+  /** From a connection to its proof; from the first byte of a frame to its last; from a request to its answer. */
+  controlHelloMs: 5_000,
+  controlFrameMs: 10_000,
+  controlAnswerMs: 20_000,
+  /** A side that has nothing to say says so this often, and one that is silent for longer than the second figure is gone. */
+  controlBeatMs: 2_000,
+  controlSilenceMs: 10_000,
+  /** A sidecar that lost its controller tries again after times that double from the first to the second. */
+  controlBackoffMinMs: 200,
+  controlBackoffMaxMs: 10_000,
+  /** Connections of one session's socket without a proof, and how many are taken in a second: more are closed at once. */
+  controlStrangersMax: 4,
+  controlConnectionsPerSecondMax: 10,
+  /** GET_SECRETS of one connection: how often in a minute in the long run, and how often at once. Beyond, it is cut off. */
+  controlAsksPerMinuteMax: 30,
+  controlBurstAsksMax: 5,
+  /** A path of a socket: `sun_path` has 108 bytes on Linux and 104 on macOS. */
+  controlPathBytesMax: 100,
+  /** A revoked sidecar has so long to say that its tunnels are cut and its secrets are gone. */
+  controlRevokeMs: 1_000,
+  /** A sidecar's own folder is looked at this often: whether it is still the one that was made. */
+  controlLookMs: 5_000,
+  /** Lines of a sidecar's audit in one frame, and their bytes. */
+  controlLinesMax: 500,
+  controlLinesBytesMax: 512 * 1024,
+  /** After a frame of lines that the controller could not keep. */
+  controlLinesPauseMs: 1_000,
+  /** An audit without a file: what its keeper has not acknowledged yet. At the limit the answer is no, 503 `audit_unavailable`. */
+  auditSegmentBytesMax: 16 * 1024 * 1024,
 } as const

@@ -32,6 +32,19 @@ export async function openAuthority(dir: string, session: string, system: Pick<S
   return authorityOf(parts, system)
 }
 
+/**
+ * The authority of PEM texts that came from elsewhere, in memory only. Its key is in no file. I11
+ * @throws ca_invalid
+ */
+export function authorityFrom(
+  pems: { readonly certificatePem: string; readonly keyPem: string },
+  system: Pick<System, 'now' | 'random'>,
+): Authority {
+  const parts = partsOf('the authority’s key', pems.keyPem, 'the authority', pems.certificatePem)
+  checkPeriod('the authority', parts.certificate, system.now())
+  return authorityOf(parts, system)
+}
+
 async function load(dir: string, system: Pick<System, 'random'>): Promise<AuthorityParts | undefined> {
   const [keyPath, certificatePath] = [join(dir, 'ca.key'), join(dir, 'ca.crt')]
   // ca.crt first: whoever makes the two makes ca.key first, so a ca.crt without one is never just a moment in between.

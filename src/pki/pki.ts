@@ -1,13 +1,23 @@
 import { mkdir } from 'node:fs/promises'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { system as realSystem, type System } from '../kernel/system.ts'
-import type { Authority } from './authority.ts'
+import { makeAuthority, type Authority } from './authority.ts'
+import { pem } from './der.ts'
 import { replaceFile } from './files.ts'
 import { javaTruststore } from './truststore.ts'
 
 export { createAuthority, type Authority } from './authority.ts'
-export { openAuthority } from './keep.ts'
+export { authorityFrom, openAuthority } from './keep.ts'
 export { javaTruststore } from './truststore.ts'
+
+/** A new authority as PEM texts, for a session whose gates come and go. In memory only. I11 */
+export function makeAuthorityPems(session: string, system: Pick<System, 'now' | 'random'>): { certificatePem: string; keyPem: string } {
+  const { issuer, certificate } = makeAuthority(session, system)
+  return {
+    certificatePem: pem('CERTIFICATE', certificate.raw),
+    keyPem: issuer.key.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  }
+}
 
 /** What everybody takes for the password of a trust store: nothing in it is secret. */
 export const TRUSTSTORE_PASSWORD = 'changeit'

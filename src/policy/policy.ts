@@ -27,6 +27,7 @@ export type {
   SecretSource,
   TunnelDecision,
 } from './model.ts'
+export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'

@@ -16,7 +16,10 @@ export type CredentialUseParts = {
   readonly system: System
 }
 
-export type CredentialUse = Pick<HandleParts, 'budgets' | 'tokens' | 'held' | 'scrubbing'> & Disposable
+export type CredentialUse = Pick<HandleParts, 'budgets' | 'tokens' | 'held' | 'scrubbing'> & {
+  /** Has no token of a secret any more, and nothing that looks for one. */
+  readonly forget: () => void
+} & Disposable
 
 /**
  * What requests need to carry credentials, and their answers to lose them again. It outlives replacements of the policy; when it is
@@ -31,11 +34,16 @@ export function createCredentialUse(parts: CredentialUseParts): CredentialUse {
     return client(url, ...rest)
   }
   const tokens = createTokenExchanges(post, parts.system)
+  const scrubbing = createScrubbing(parts.enforcement, tokens)
   return {
     budgets: createBudgets(parts.system),
     tokens,
     held: { bytes: 0 },
-    scrubbing: createScrubbing(parts.enforcement, tokens),
+    scrubbing,
+    forget() {
+      tokens.forget()
+      scrubbing.forget()
+    },
     [Symbol.dispose]: () => stopping.abort(),
   }
 }

@@ -1,11 +1,12 @@
 import type { Audit } from '../audit/audit.ts'
-import { createPlaceholders, credentialFiles, openSecrets } from '../credential/credential.ts'
-import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { createPlaceholders, credentialFiles, openSecrets, type HeldSecrets, type Secrets } from '../credential/credential.ts'
+import { codeOf, SallyportError, type Refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
-import type { Policy } from '../policy/policy.ts'
+import { closedPolicy, type Policy } from '../policy/policy.ts'
 import { createRedactor } from '../redactor/redactor.ts'
+import type { SecretBundle } from '../wire/control.ts'
 import type { Enforced, Enforcement } from './egress/enforced.ts'
 import type { Live } from './egress/live.ts'
 
@@ -18,9 +19,11 @@ export type EnforcementParts = {
   /** What placeholders are made from: the same seed gives the same ones, which the agent may hold already. */
   readonly placeholderSeed: string
   readonly system: System
+  /** The values of all secrets, where a controller resolves them. */
+  readonly held?: HeldSecrets
 }
 
-type ReloadParts = { readonly live: Live; readonly retire: (generation: number) => void; readonly audit: Audit; readonly log: Log }
+export type ReloadParts = { readonly live: Live; readonly retire: (generation: number) => void; readonly audit: Audit; readonly log: Log }
 
 export type Reloading = {
   readonly enforcement: Enforcement
@@ -34,29 +37,66 @@ export type Reloading = {
    * it has found twice: nobody watched those files while they were written. Never rejects.
    */
   reload(parts: ReloadParts, isRetry: boolean): Promise<boolean>
+  /** The same with these values of secrets. @throws what is wrong with policy or values: then the old ones stay in force */
+  replaceSecrets(parts: ReloadParts, bundle: SecretBundle): Promise<void>
+  /** The same for the policy alone, when somebody waits for it. @throws what is wrong with it */
+  replacePolicy(parts: ReloadParts): Promise<void>
+  /** At once: no secret is there any more, and what has one in it ends. What needs none goes on. */
+  wipe(parts: ReloadParts, reason: Refusal): number
+  /** The same, and nothing passes from here on, whatever is reloaded. */
+  revoke(parts: ReloadParts, reason: Refusal): number
 }
 
 /** @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, config_invalid */
 export function openEnforcement(parts: EnforcementParts): Reloading {
+  const { held } = parts
   let current = read(parts, 0)
+  let isRevoked = false
   /** Why the last reload failed, and what a retry has found since. */
   let failing: { readonly reason: string; found?: string } | undefined
+
+  /** I18: in one turn, so that nothing begins under the one and goes on under the other. */
+  function putInForce(next: Enforced, { live, retire }: ReloadParts): number {
+    current = next
+    const cut = live.review(next)
+    retire(next.generation)
+    return cut
+  }
+
+  async function replace(next: Enforced, reloading: ReloadParts, secrets?: number): Promise<void> {
+    const { audit, log } = reloading
+    failing = undefined
+    const cut = putInForce(next, reloading)
+    for (const { file, line, message } of next.policy.warnings) log.warn({ file, line }, message)
+    log.info({ policy: next.policy.digest, cut, secrets }, 'reloaded')
+    await note(audit, { event: 'reloaded', policy: next.policy.digest, cut, secrets }, log)
+  }
+
+  /** Reads all anew for somebody who waits for it. */
+  async function replaceWith(reloading: ReloadParts, bundle?: SecretBundle): Promise<void> {
+    if (isRevoked) throw new SallyportError('session_revoked', 'the session was revoked')
+    const next = read(parts, current.generation + 1, bundle?.values)
+    if (bundle) held?.replace(bundle.values)
+    await replace(next, reloading, bundle?.version)
+  }
+
   return {
     enforcement: () => current,
     files: () => [
       ...current.policy.effective.files,
-      ...current.policy.secrets.flatMap(({ source }) => (source.kind === 'file' ? [source.path] : [])),
+      ...current.policy.secrets.flatMap(({ source }) => (held === undefined && source.kind === 'file' ? [source.path] : [])),
     ],
     get isFailing() {
       return failing !== undefined
     },
-    async reload({ live, retire, audit, log }, isRetry) {
+    async reload(reloading, isRetry) {
+      const { audit, log } = reloading
+      if (isRevoked) return false
       let next: Enforced
       try {
         next = read(parts, current.generation + 1)
       } catch (error) {
-        const code = error instanceof SallyportError ? error.code : codeOf(error)
-        const reason = error instanceof Error ? error.message : String(error)
+        const { code, reason } = faultOf(error)
         const isKnown = isRetry && failing?.reason === reason
         failing = { reason }
         if (isKnown) return false
@@ -68,45 +108,69 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
         failing.found = next.policy.digest
         return false
       }
-      failing = undefined
-      current = next
-      // I18: in the same turn, so that nothing begins under the one and goes on under the other.
-      const cut = live.review(next)
-      retire(next.generation)
-      for (const { file, line, message } of next.policy.warnings) log.warn({ file, line }, message)
-      log.info({ policy: next.policy.digest, cut }, 'reloaded')
-      await note(audit, { event: 'reloaded', policy: next.policy.digest, cut }, log)
+      await replace(next, reloading)
       return true
+    },
+    replaceSecrets: replaceWith,
+    replacePolicy: replaceWith,
+    wipe(reloading, reason) {
+      held?.wipe(reason)
+      return putInForce({ ...current, ...secretsOf(parts, current.policy), generation: current.generation + 1 }, reloading)
+    },
+    revoke(reloading, reason) {
+      isRevoked = true
+      held?.wipe(reason)
+      const policy = closedPolicy(current.policy, reason)
+      return putInForce({ ...current, policy, ...secretsOf(parts, policy), generation: current.generation + 1 }, reloading)
     },
   }
 }
 
-function read({ loadPolicy, env, hasLease, placeholderSeed, system }: EnforcementParts, generation: number): Enforced {
+function faultOf(error: unknown): { code: string; reason: string } {
+  const code = error instanceof SallyportError ? error.code : codeOf(error)
+  return { code, reason: error instanceof Error ? error.message : String(error) }
+}
+
+function read(parts: EnforcementParts, generation: number, values?: Readonly<Record<string, string>>): Enforced {
+  const { loadPolicy, hasLease } = parts
   const policy = loadPolicy()
   if (policy.isLeaseRequired && !hasLease) {
     throw new SallyportError('config_invalid', 'the policy requires a lease (network.lease), and none is given', {
       hint: 'set SALLYPORT_LEASE for this gate and for the agent',
     })
   }
-  return enforce(policy, { env, placeholderSeed, system }, generation)
+  return enforce(policy, parts, generation, values)
 }
 
 /** A policy with all that it needs to be in force. @throws secret_missing, secret_invalid */
 export function enforce(
   policy: Policy,
-  { env, placeholderSeed, system }: Pick<EnforcementParts, 'env' | 'placeholderSeed' | 'system'>,
+  parts: Pick<EnforcementParts, 'env' | 'placeholderSeed' | 'system' | 'held'>,
   generation: number,
+  values?: Readonly<Record<string, string>>,
 ): Enforced {
+  const { placeholderSeed } = parts
   const placeholders = createPlaceholders(policy.placeholders, placeholderSeed)
   const worthless = Object.entries(placeholders.values).map(([name, value]) => new Secret(name, value))
   return {
     policy,
-    secrets: openSecrets(policy.secrets, env, system),
+    ...secretsOf(parts, policy, values),
     placeholders,
     files: credentialFiles(policy.credentials, placeholders.values),
     guard: placeholders.isEmpty ? undefined : createRedactor(worthless),
     generation,
   }
+}
+
+/** The values of the policy's secrets: the controller's, whatever their source says, or those of this machine. */
+function secretsOf(
+  { env, system, held }: Pick<EnforcementParts, 'env' | 'system' | 'held'>,
+  { secrets }: Policy,
+  values?: Readonly<Record<string, string>>,
+): { secrets: Secrets; ended?: Refusal } {
+  if (!held) return { secrets: openSecrets(secrets, env, system) }
+  const opened = held.open(secrets, values)
+  return held.ended === undefined || values !== undefined ? { secrets: opened } : { secrets: opened, ended: held.ended }
 }
 
 /** A policy takes force also when the audit cannot say so: what it forbids must end. */

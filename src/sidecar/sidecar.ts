@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { openAudit } from '../audit/audit.ts'
+import { openAudit, openForwardedAudit, type Audit, type Outgoing } from '../audit/audit.ts'
 import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import { system as realSystem, type System } from '../kernel/system.ts'
-import { createAuthority, openAuthority, publishAuthority } from '../pki/pki.ts'
+import { createAuthority, openAuthority, publishAuthority, type Authority } from '../pki/pki.ts'
 import type { Policy } from '../policy/policy.ts'
 import { createAsking, type AskOperator } from './egress/asking.ts'
+import { openControlled } from './controlled.ts'
 import { createCredentialUse } from './credential-use.ts'
 import type { Enforcement } from './egress/enforced.ts'
 import { createExchanges } from './egress/exchange.ts'
@@ -18,6 +19,7 @@ import { createLive } from './egress/live.ts'
 import { openEnforcement } from './enforcement.ts'
 import { createContexts } from './inbound/contexts.ts'
 import { createFront, type Front } from './inbound/front.ts'
+import type { Transport } from './link.ts'
 import { createListeners, type Endpoint, type Listeners } from './listeners.ts'
 import { openResolver } from './resolver/resolver.ts'
 import { loadTrust } from './trust.ts'
@@ -30,6 +32,7 @@ import { watchFiles } from './watch.ts'
 export type { AskOperator, Answer, Question } from './egress/asking.ts'
 export type { CheckLease } from './egress/lease.ts'
 export { parseUpstreamProxy, type UpstreamProxy } from './upstream/proxy.ts'
+export type { Transport } from './link.ts'
 export type { Endpoint } from './listeners.ts'
 
 export type SidecarConfig = {
@@ -55,9 +58,12 @@ export type SidecarConfig = {
   readonly upstreamProxy?: UpstreamProxy
   /** Addresses that the operator gives for names. */
   readonly fixedAddresses: ReadonlyMap<string, readonly string[]>
+  /** The audit's file. Where a controller takes its lines it may be empty: they are in memory until it has them. */
   readonly audit: string
   /** When given, connections from other addresses are closed at once. */
   readonly allowsClient?: (address: string) => boolean
+  /** The way to a controller: secrets, certificate authority and lease are its own then, whatever else is said of them here. */
+  readonly control?: { readonly transport: Transport; readonly agent: string }
   /** Whether a text is the session's lease, for policies that require one. */
   readonly checkLease?: CheckLease
   /** Brings questions to the operator. Without it rules that ask refuse. */
@@ -91,25 +97,21 @@ export type Sidecar = AsyncDisposable &
 /**
  * Builds the gate's parts in order, and takes them down in reverse. It listens when this resolves.
  * @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, ca_invalid, ca_file_invalid, audit_open_failed,
- *   listen_failed, config_invalid
+ *   listen_failed, config_invalid, control_unreachable, control_refused, control_version_mismatch
  */
 export async function openSidecar(config: SidecarConfig, log: Log, system: System = realSystem): Promise<Sidecar> {
   await using parts = new AsyncDisposableStack()
-  const reloading = openEnforcement({ ...config, hasLease: config.checkLease !== undefined, system })
+  const { control } = config
+  const controlled = control && parts.use(await openControlled({ ...config, ...control }, log, system))
+  const checkLease = controlled?.checkLease ?? config.checkLease
+  const reloading = openEnforcement({ ...config, ...controlled, hasLease: checkLease !== undefined, system })
   const { enforcement } = reloading
   const { trust, publicRoots } = await loadTrust(config.upstreamCa)
-  const authority =
-    config.caPersist === undefined ? createAuthority(config.session, system) : await openAuthority(config.caPersist, config.session, system)
+  const authority = controlled?.authority ?? (await ownAuthority(config, system))
   await mkdir(config.caDir, { recursive: true })
   await publishAuthority(config.caDir, authority, publicRoots)
 
-  const audit = parts.use(
-    await openAudit(
-      { file: config.audit, session: config.session, ...(config.workspace !== undefined && { workspace: config.workspace }) },
-      system,
-      log,
-    ),
-  )
+  const audit = parts.use(await openOwnAudit(config, system, log))
   await audit.append({ event: 'started', version: config.version, policy: enforcement().policy.digest })
   parts.defer(() =>
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
@@ -124,9 +126,10 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const upstreams = parts.use(createUpstreams(trust, config.upstreamProxy))
   const asking = parts.use(createAsking(config.ask, log, system))
   const live = createLive(enforcement)
-  const lease = createLease(config.checkLease)
+  const lease = createLease(checkLease)
   const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
-  const handle = createHandle({ ...shared, ...parts.use(createCredentialUse({ ...shared, audit, system })) })
+  const credentials = parts.use(createCredentialUse({ ...shared, audit, system }))
+  const handle = createHandle({ ...shared, ...credentials })
   const contexts = createContexts(authority, system)
   const front = createFront({ ...shared, handle, contexts, isResolver: config.dns.length > 0, system })
 
@@ -136,12 +139,21 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     listeners.closeConnections()
     await closed
   })
-  const ways = await openWays(config, parts, listeners, front, { certificatePem: authority.certificatePem, enforcement, log, system })
+  const ways = await openWays(config, parts, listeners, front, {
+    certificatePem: authority.certificatePem,
+    checkLease,
+    enforcement,
+    log,
+    system,
+  })
 
   const replaced = { live, retire: (generation: number) => upstreams.retire(generation), audit, log }
-  const reload = serially((isRetry: boolean) => reloading.reload(replaced, isRetry))
+  const change = serially((run: () => Promise<unknown>) => run())
+  const reload = (isRetry: boolean): Promise<boolean> => change(() => reloading.reload(replaced, isRetry)) as Promise<boolean>
   const onChange = (): void => void reload(reloading.isFailing)
   parts.use(watchFiles(reloading.files, onChange, () => reloading.isFailing))
+  const { forget } = credentials
+  controlled?.serve({ reloading, replaced, forget, outgoing: audit.outgoing, serially: async (run) => void (await change(run)) })
 
   const running = parts.move()
   return {
@@ -152,23 +164,38 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
       return enforcement().placeholders.values
     },
     reload: () => reload(false),
-    async drain() {
-      const closed = listeners.close()
-      const deadline = system.elapsed() + LIMITS.drainMs
-      let quiet = system.elapsed() + LIMITS.farewellMs
-      // Connections that stay silent are not waited for, but answers that are on their way are.
-      while (listeners.connections > 0 && system.elapsed() < Math.min(deadline, quiet)) {
-        listeners.closeIdleConnections()
-        front.drain()
-        await new Promise((done) => setTimeout(done, DRAIN_LOOK_MS))
-        if (exchanges.running > 0) quiet = system.elapsed() + LIMITS.farewellMs
-      }
-      front.destroy()
-      listeners.closeConnections()
-      await closed
-    },
+    drain: () => drain(listeners, front, exchanges, system),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
+}
+
+async function drain(listeners: Listeners, front: Front, exchanges: { readonly running: number }, system: System): Promise<void> {
+  const closed = listeners.close()
+  const deadline = system.elapsed() + LIMITS.drainMs
+  let quiet = system.elapsed() + LIMITS.farewellMs
+  // Connections that stay silent are not waited for, but answers that are on their way are.
+  while (listeners.connections > 0 && system.elapsed() < Math.min(deadline, quiet)) {
+    listeners.closeIdleConnections()
+    front.drain()
+    await new Promise((done) => setTimeout(done, DRAIN_LOOK_MS))
+    if (exchanges.running > 0) quiet = system.elapsed() + LIMITS.farewellMs
+  }
+  front.destroy()
+  listeners.closeConnections()
+  await closed
+}
+
+/** Where a controller takes the lines they can be without a file. */
+async function openOwnAudit(config: SidecarConfig, system: System, log: Log): Promise<Audit & { readonly outgoing?: Outgoing }> {
+  const { audit: file, session, workspace, control } = config
+  const identity = { session, ...(workspace !== undefined && { workspace }) }
+  if (!control) return openAudit({ ...identity, file }, system, log)
+  return openForwardedAudit({ ...identity, agent: control.agent, file: file || undefined }, system, log)
+}
+
+/** Where no controller has one. */
+function ownAuthority({ caPersist, session }: SidecarConfig, system: System): Promise<Authority> | Authority {
+  return caPersist === undefined ? createAuthority(session, system) : openAuthority(caPersist, session, system)
 }
 
 /** How often a drain looks whether it is done. */
@@ -184,7 +211,7 @@ async function openWays(
   parts: AsyncDisposableStack,
   listeners: Listeners,
   front: Front,
-  own: { certificatePem: string; enforcement: Enforcement; log: Log; system: System },
+  own: { certificatePem: string; checkLease: CheckLease | undefined; enforcement: Enforcement; log: Log; system: System },
 ): Promise<Ways> {
   const http = await inOrder(config.http, (endpoint) => listeners.open(front.createProxy(), endpoint))
   const socks = await inOrder(config.socks, (endpoint) => listeners.open(front.createSocks(), endpoint))
@@ -208,7 +235,7 @@ async function openWays(
         caPem: own.certificatePem,
         files: () => own.enforcement().files,
         placeholders: () => own.enforcement().placeholders.values,
-        checkLease: config.checkLease,
+        checkLease: own.checkLease,
       },
       front,
     )

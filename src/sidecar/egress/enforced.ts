@@ -1,4 +1,5 @@
 import type { Placeholders, ReadyFile, Secrets } from '../../credential/credential.ts'
+import type { Refusal } from '../../kernel/errors.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { Redactor } from '../../redactor/redactor.ts'
 
@@ -14,6 +15,8 @@ export type Enforced = {
   readonly guard: Redactor | undefined
   /** Counts the replacements; upstream connections of an older one carry nothing new. */
   readonly generation: number
+  /** Secrets were taken back, and this is why: whatever has one in it ends. */
+  readonly ended?: Refusal
 }
 
 /** What is in force now. A request asks once, at its start. */

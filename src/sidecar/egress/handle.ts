@@ -179,13 +179,17 @@ class Passage implements LiveEntry {
   }
 
   isAllowed(changed: Enforced): boolean {
-    const { request, agent, passing } = this.#story
+    const { request, agent, passing, plan } = this.#story
+    // What was written into it and what its answer is searched for must leave the memory too.
+    if (changed.ended && (plan.used.length > 0 || plan.inBody.length > 0 || passing.scrub !== 'off')) return false
     const unproven = this.#parts.lease.refusalOf(changed.policy, request.by, agent.head)
     return unproven === undefined && stillPasses(changed, request, passing, this.#addresses)
   }
 
-  cut(): void {
-    this.#course.cut(new SallyportError('policy_changed', 'the policy no longer allows it'))
+  cut({ ended }: Enforced): void {
+    this.#course.cut(
+      ended ? new SallyportError(ended.code, ended.message) : new SallyportError('policy_changed', 'the policy no longer allows it'),
+    )
   }
 
   /** Sends it on, and records what came of it. */

@@ -4,8 +4,8 @@ import type { Enforced, Enforcement } from './enforced.ts'
 export type LiveEntry = {
   /** Whether it could begin under this policy, as it is. */
   isAllowed(enforced: Enforced): boolean
-  /** Ends it at once. */
-  cut(): void
+  /** Ends it at once, as this does not allow it. */
+  cut(enforced: Enforced): void
 }
 
 /** One entry's place among all that runs. */
@@ -28,7 +28,7 @@ export function createLive(enforcement: Enforcement): Live {
   function isCut(entry: LiveEntry, enforced: Enforced): boolean {
     if (entry.isAllowed(enforced)) return false
     entries.delete(entry)
-    entry.cut()
+    entry.cut(enforced)
     return true
   }
   return {

@@ -14,6 +14,8 @@ export type Scrubbing = {
    * request has its credentials; requests share plans.
    */
   planFor(enforced: Enforced, host: Hostname, rule: AllowedRule): ScrubPlan | undefined
+  /** Has no value any more that it would look for. What runs with one must have ended. */
+  forget(): void
 }
 
 /** What finds the values of some credentials, and how often it did. */
@@ -34,7 +36,7 @@ export function createScrubbing(enforcement: Enforcement, tokens: TokenExchanges
   /** By the credential's id. Outlives changes of the policy. */
   const obtained = new Map<string, readonly Secret[]>()
   /** Those of one `Enforced`, the youngest that was asked for. */
-  const plans = { of: undefined as Enforced | undefined, replace: new Map<Hostname, HostPlan>(), block: new Map<Hostname, HostPlan>() }
+  const plans: Plans = { of: undefined, replace: new Map(), block: new Map() }
 
   function sourcesOf({ secrets }: Enforced, binding: CredentialBinding): Source[] {
     const names = writtenNames(binding)
@@ -87,13 +89,14 @@ export function createScrubbing(enforcement: Enforcement, tokens: TokenExchanges
   }
 
   return {
+    forget() {
+      kept.clear()
+      obtained.clear()
+      begin(plans, undefined)
+    },
     planFor(enforced, host, { scrub }) {
       if (scrub === 'off') return undefined
-      if (plans.of !== enforced) {
-        plans.of = enforced
-        plans.replace.clear()
-        plans.block.clear()
-      }
+      if (plans.of !== enforced) begin(plans, enforced)
       const known = plans[scrub].get(host)
       const plan = known ?? prepare(enforced, host, scrub)
       if (plan === undefined) return undefined
@@ -107,6 +110,18 @@ export function createScrubbing(enforcement: Enforcement, tokens: TokenExchanges
       return plan
     },
   }
+}
+
+type Plans = {
+  of: Enforced | undefined
+  readonly replace: Map<Hostname, HostPlan>
+  readonly block: Map<Hostname, HostPlan>
+}
+
+function begin(plans: Plans, enforced: Enforced | undefined): void {
+  plans.of = enforced
+  plans.replace.clear()
+  plans.block.clear()
 }
 
 /** Gives the same array for as long as it has the same values. */

@@ -1,0 +1,81 @@
+import type { Duplex } from 'node:stream'
+import { SallyportError } from '../../kernel/errors.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { System } from '../../kernel/system.ts'
+import type { ChainMark, SecretBundle } from '../../wire/control.ts'
+import { openLinkedSession } from './linked-session.ts'
+
+/** What the links know of one session, and whom they tell. */
+export type LinkedSession = {
+  readonly id: string
+  /** Folder of the host that holds `control.sock` and `lease`, made here with mode 0700. The sidecar mounts it, nobody else. */
+  readonly socketDir: string
+  readonly sidecarLease: string
+  verifyLease(token: string): boolean
+  secrets(): Promise<SecretBundle>
+  authority(): { readonly certificatePem: string; readonly keyPem: string }
+  /** SHA-256, hex, of each text that the agent may show as its lease. None: nothing is taken for one. */
+  agentLeases?(): readonly string[]
+  /** Lines of the sidecar's audit chain, in order. Resolved when they are on disk. */
+  onLines(lines: readonly string[]): Promise<void>
+  /** The last of them that is on disk: after a restart of the daemon the sidecar goes on behind it. */
+  lastLine?(): ChainMark | undefined
+  onState(state: 'connected' | 'ready' | 'lost'): void
+}
+
+/** The controller's end of one session's control channel. */
+export type SessionLink = AsyncDisposable & {
+  readonly socketDir: string
+  /** Resolves when the sidecar has its secrets and serves. @throws sidecar_not_ready, control_version_mismatch, control_socket_invalid */
+  ready(signal: AbortSignal): Promise<void>
+  /** The same frames over the streams of the sidecar's container, where no socket can be mounted: its stdin, and its stdout alone. */
+  attach(stream: Duplex): void
+  /** Resolved when they are in force. @throws sidecar_unreachable, and what the sidecar says against them: then the old ones stay */
+  pushSecrets(bundle: SecretBundle): Promise<void>
+  /** Its policy files changed. Resolved when they are in force. @throws sidecar_unreachable, policy_invalid and its kin */
+  pushPolicy(): Promise<void>
+  /**
+   * Cuts tunnels and takes secrets back within `LIMITS.controlRevokeMs`; no sidecar is let in any more.
+   * @throws sidecar_unreachable when nobody confirms it: the container is to be stopped then
+   */
+  revoke(): Promise<void>
+}
+
+export type LinksParts = {
+  /** Version of this program: a sidecar has the same. */
+  readonly version: string
+  /** How long secrets are kept without this controller. */
+  readonly graceMs: number
+  /** Owner of folder, socket and lease where this process is root and the sidecar is not. */
+  readonly owner?: { readonly uid: number; readonly gid: number }
+  readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+  readonly system: Pick<System, 'elapsed' | 'random'>
+}
+
+export type Links = AsyncDisposable & {
+  /** Listens for the session's sidecar. @throws control_socket_invalid */
+  open(session: LinkedSession): Promise<SessionLink>
+}
+
+/** One socket a session: what one sidecar does to its own reaches no other. */
+export function createLinks(parts: LinksParts): Links {
+  const open = new Map<string, SessionLink>()
+  return {
+    async open(session) {
+      if (open.has(session.id)) throw new SallyportError('control_busy', `session ${session.id} has a link already`)
+      const link = await openLinkedSession(session, parts)
+      const registered: SessionLink = {
+        ...link,
+        async [Symbol.asyncDispose]() {
+          open.delete(session.id)
+          await link[Symbol.asyncDispose]()
+        },
+      }
+      open.set(session.id, registered)
+      return registered
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...open.values()].map((link) => link[Symbol.asyncDispose]()))
+    },
+  }
+}

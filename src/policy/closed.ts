@@ -1,0 +1,19 @@
+import type { Refusal } from '../kernel/errors.ts'
+import type { Policy } from './model.ts'
+
+/** The same policy when nothing passes any more: every decision is this refusal, and no credential is bound to anything. I9 */
+export function closedPolicy(policy: Policy, refusal: Refusal): Policy {
+  const deny = { action: 'deny', refusal } as const
+  return {
+    ...policy,
+    decide: () => deny,
+    decideTunnel: () => deny,
+    decideRoute: () => deny,
+    knowsName: () => false,
+    judgeAddresses: () => refusal,
+    judgeName: () => refusal,
+    credentialFor: () => undefined,
+    placeholdersFor: () => [],
+    credentialsOf: () => [],
+  }
+}

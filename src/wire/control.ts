@@ -1,0 +1,109 @@
+import { z } from 'zod'
+import { LIMITS } from '../kernel/limits.ts'
+
+/** Version of everything in this file. A sidecar and a controller that differ in it do not talk. */
+export const CONTROL_PROTOCOL = 1
+
+/** Names of secrets and their values. In memory only. */
+export type SecretBundle = { readonly version: number; readonly values: Readonly<Record<string, string>> }
+
+const Word = z.string().min(1).max(128)
+const Sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+
+/**
+ * What the frames of the channel hold. A request is answered once by `answer` or `fault` with its id; ids of one side grow. `beat` says
+ * that there is nothing to say.
+ */
+export const Frame = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('request'), id: z.int().min(1), method: Word, params: z.unknown() }),
+  z.strictObject({ kind: z.literal('answer'), id: z.int().min(1), result: z.unknown() }),
+  z.strictObject({
+    kind: z.literal('fault'),
+    id: z.int().min(1),
+    code: Word,
+    message: z.string().max(4_096),
+    hint: z.string().max(4_096).optional(),
+  }),
+  z.strictObject({ kind: z.literal('note'), method: Word, params: z.unknown() }),
+  z.strictObject({ kind: z.literal('beat') }),
+])
+export type Frame = z.infer<typeof Frame>
+
+/** A place in a sidecar's audit chain: number and hash of a line. */
+export const ChainMark = z.strictObject({ seq: z.int().min(1), hash: Sha256 })
+export type ChainMark = z.infer<typeof ChainMark>
+
+/**
+ * INIT_HELLO, the first frame of a sidecar. Other versions may have more in it: that is read over, so that they can be told apart.
+ * Over a socket it shows `lease`. Over the engine's stream, which an engine may log, it shows `proof` that it knows the lease.
+ */
+export const Hello = z.object({
+  protocol: z.int(),
+  image: Word,
+  session: Word,
+  agent: Word,
+  lease: z.string().min(1).max(8_192).optional(),
+  /** HMAC-SHA-256 over the stream's nonce, keyed by the lease, hex. */
+  proof: Sha256.optional(),
+})
+export type Hello = z.infer<typeof Hello>
+
+/** The answer to INIT_HELLO. */
+export const Welcome = z.strictObject({
+  protocol: z.int(),
+  /** How long secrets are kept without a controller. */
+  graceMs: z.int().min(0).max(LIMITS.controllerGraceMaxMs),
+  /** The session's certificate authority. */
+  authority: z.strictObject({ certificatePem: z.string().max(16_384), keyPem: z.string().max(16_384) }).optional(),
+  /** The last line of the sidecar's audit that the controller has. */
+  audit: ChainMark.optional(),
+})
+export type Welcome = z.infer<typeof Welcome>
+
+/** What GET_SECRETS answers and SECRETS brings. */
+export const Secrets = z.strictObject({
+  version: z.int().min(0),
+  values: z.record(z.string().min(1).max(256), z.string().max(LIMITS.secretBytesMax)),
+  /** SHA-256, hex, of each text that the agent may show as its lease. */
+  leases: z.array(Sha256).max(16),
+})
+export type Secrets = z.infer<typeof Secrets>
+
+/** Lines of the sidecar's audit, in order, without their newlines: visible ASCII, as the chain writes them. */
+export const Lines = z.strictObject({
+  lines: z
+    .array(
+      z
+        .string()
+        .max(LIMITS.auditLineBytesMax)
+        .regex(/^\{[ -~]*\}$/),
+    )
+    .min(1)
+    .max(LIMITS.controlLinesMax),
+})
+
+const Nothing = z.strictObject({})
+
+/** Requests of a sidecar. */
+export const FROM_SIDECAR = {
+  INIT_HELLO: { params: Hello, result: Welcome },
+  GET_SECRETS: { params: Nothing, result: Secrets },
+  /** It has its secrets and serves. */
+  READY: { params: Nothing, result: Nothing },
+  /** Answered when the lines are on disk. */
+  AUDIT: { params: Lines, result: Nothing },
+} as const
+
+/** Requests of a controller. */
+export const FROM_CONTROLLER = {
+  /** Answered when they are in force. */
+  SECRETS: { params: Secrets, result: z.strictObject({ version: z.int() }) },
+  /** Its policy files changed. Answered when the policy is in force. */
+  POLICY: { params: Nothing, result: Nothing },
+  /** Answered when tunnels are cut and secrets are gone. */
+  REVOKE: { params: Nothing, result: z.strictObject({ cut: z.int() }) },
+} as const
+
+/** The note with which a controller opens the engine's stream: the lease that a file has elsewhere. */
+export const OFFER = 'OFFER'
+export const Offer = z.strictObject({ lease: z.string().min(1).max(8_192) })
