@@ -29,7 +29,7 @@ export async function rotateVaultKey(argv: readonly string[], io: Io): Promise<n
   await using vault = await openVault(access.file, access.unlock, system)
   const before = vault.method
   await vault.rotateKey(to)
-  io.out(`${access.file}: ${vault.list().length} secrets are encrypted anew, locked with ${nameOf(vault.method)}\n`)
+  io.out(`${access.file}: ${secrets(vault.list().length)} encrypted anew, locked with ${nameOf(vault.method)}\n`)
   if (before === 'key-file' && vault.method !== 'key-file')
     io.err(`The key file ${access.unlock.keyFile} opens nothing but older copies of the vault now: delete it when you need none.\n`)
   return 0
@@ -47,7 +47,7 @@ export async function exportVault(argv: readonly string[], io: Io): Promise<numb
     return 0
   }
   await writeOutput(values.output, text)
-  io.out(`${values.output}: ${vault.list().length} secrets, sealed\n`)
+  io.out(`${values.output}: ${secrets(vault.list().length)}, sealed\n`)
   return 0
 }
 
@@ -64,7 +64,7 @@ export async function importVault(argv: readonly string[], io: Io): Promise<numb
   io.out(
     count === 0
       ? `${file}: the vault has all of it already\n`
-      : `${file}: ${count} secrets are stored; "sallyport secret apply" gives them to running sessions\n`,
+      : `${file}: ${secrets(count)} stored; "sallyport secret apply" tells running sessions\n`,
   )
   return 0
 }
@@ -101,4 +101,8 @@ async function readInput(file: string): Promise<string> {
     if (cause instanceof SallyportError) throw cause
     throw new SallyportError('config_invalid', `${file} cannot be read (${codeOf(cause)})`, { cause })
   }
+}
+
+function secrets(count: number): string {
+  return count === 1 ? '1 secret' : `${count} secrets`
 }
