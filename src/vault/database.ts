@@ -53,7 +53,7 @@ export async function openDatabase(
     const opened = lstatSync(file)
     if (opened.dev !== before.dev || opened.ino !== before.ino) throw unsafe(file, 'another file took its name just now')
     guarded(file, () => checkForm(db, file))
-    await migrate(db, file, migrations, system, (work) => guarded(file, work))
+    guarded(file, () => migrate(db, file, migrations, system))
     guarded(file, () => settle(db))
     return databaseOf(file, db)
   } catch (error) {

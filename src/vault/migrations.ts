@@ -1,10 +1,9 @@
-import { rename } from 'node:fs/promises'
+import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { System } from '../kernel/system.ts'
-import { checkOwnFile, placeFile, removeFile, syncFolder } from './own-files.ts'
 
 /** One step from a version of the schema to the next. */
 export type Migration = { readonly sql: string }
@@ -37,28 +36,20 @@ CREATE TABLE secrets (
 
 /**
  * Brings the schema to the newest version, in one transaction. Before that a copy of the whole is on the disk, as `FILE.before-vN`.
- * @throws vault_newer, vault_corrupt and what SQLite complains about
+ * @throws vault_newer, vault_corrupt; what SQLite and the file system complain about as it comes
  */
-export async function migrate(
-  db: DatabaseSync,
-  file: string,
-  migrations: readonly Migration[],
-  system: Pick<System, 'random'>,
-  guard: <T>(work: () => T) => T,
-): Promise<void> {
-  if (guard(() => versionOf(db, file, migrations)) === migrations.length) return
+export function migrate(db: DatabaseSync, file: string, migrations: readonly Migration[], system: Pick<System, 'random'>): void {
+  if (versionOf(db, file, migrations) === migrations.length) return
   // Nobody writes from here on: the copy is what is migrated.
-  guard(() => db.exec('BEGIN IMMEDIATE'))
+  db.exec('BEGIN IMMEDIATE')
   try {
-    const from = guard(() => versionOf(db, file, migrations))
+    const from = versionOf(db, file, migrations)
     if (from < migrations.length) {
-      await copy(file, `${file}.before-v${migrations.length}`, system, guard)
-      guard(() => {
-        for (const { sql } of migrations.slice(from)) db.exec(sql)
-        db.exec(`PRAGMA user_version = ${migrations.length}`)
-      })
+      copy(file, `${file}.before-v${migrations.length}`, system)
+      for (const { sql } of migrations.slice(from)) db.exec(sql)
+      db.exec(`PRAGMA user_version = ${migrations.length}`)
     }
-    guard(() => db.exec('COMMIT'))
+    db.exec('COMMIT')
   } finally {
     if (db.isTransaction) db.exec('ROLLBACK')
   }
@@ -73,21 +64,29 @@ function versionOf(db: DatabaseSync, file: string, migrations: readonly Migratio
   })
 }
 
-/** As another connection sees it, without the pages that only the log has been given so far being left out. */
-async function copy(file: string, target: string, system: Pick<System, 'random'>, guard: <T>(work: () => T) => T): Promise<void> {
-  const fresh = `${target}.new`
-  await removeFile(fresh)
-  await placeFile(fresh, system, (temporary) =>
-    guard(() => {
-      const reader = new DatabaseSync(file, { readOnly: true, timeout: LIMITS.vaultBusyMs })
-      try {
-        reader.prepare('VACUUM INTO ?').run(temporary)
-      } finally {
-        reader.close()
-      }
-    }),
-  )
-  checkOwnFile(fresh)
-  await rename(fresh, target)
-  await syncFolder(dirname(target))
+/** As another connection sees it, with what only the log has so far. In one go: whoever waits for the lock in this process blocks it. */
+function copy(file: string, target: string, system: Pick<System, 'random'>): void {
+  const temporary = `${target}.${system.random(8).toString('hex')}.tmp`
+  const descriptor = openSync(temporary, 'wx', 0o600)
+  try {
+    const reader = new DatabaseSync(file, { readOnly: true, timeout: LIMITS.vaultBusyMs })
+    try {
+      reader.prepare('VACUUM INTO ?').run(temporary)
+    } finally {
+      reader.close()
+    }
+    fsyncSync(descriptor)
+    renameSync(temporary, target)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  } finally {
+    closeSync(descriptor)
+  }
+  const folder = openSync(dirname(target), 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
 }

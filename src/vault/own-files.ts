@@ -91,14 +91,14 @@ export async function placeFile(path: string, system: Pick<System, 'random'>, wr
   }
 }
 
-export async function removeFile(path: string): Promise<void> {
+async function removeFile(path: string): Promise<void> {
   await unlink(path).catch((error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error
   })
 }
 
 /** Names in a folder outlive a crash of the machine only once the folder itself is on the disk. */
-export async function syncFolder(folder: string): Promise<void> {
+async function syncFolder(folder: string): Promise<void> {
   await using handle: FileHandle = await open(folder, constants.O_RDONLY)
   await handle.sync()
 }
