@@ -62,10 +62,13 @@ export async function openDatabase(
   }
 }
 
+/** @throws vault_exists, vault_unsafe */
+export async function refuseExisting(file: string): Promise<void> {
+  if ((await checkPlace(file)) !== undefined) throw exists(file)
+}
+
 /** Makes the file with `fill`'s content, whole or not at all. @throws vault_exists, vault_unsafe, vault_write_failed */
 export async function makeDatabase(file: string, system: Pick<System, 'random'>, fill: (db: DatabaseSync) => void): Promise<void> {
-  const exists = (): SallyportError => new SallyportError('vault_exists', `${file} exists already`, { hint: 'it is used as it is' })
-  if ((await checkPlace(file)) !== undefined) throw exists()
   const isPlaced = await placeFile(file, system, (temporary) =>
     guarded(file, () => {
       const db = new DatabaseSync(temporary, { defensive: true })
@@ -82,7 +85,7 @@ export async function makeDatabase(file: string, system: Pick<System, 'random'>,
       }
     }),
   ).catch((error: unknown) => Promise.reject(faultOf(file, error)))
-  if (!isPlaced) throw exists()
+  if (!isPlaced) throw exists(file)
 }
 
 /** Reads as `work` does; what SQLite or the disk complains about becomes a coded error. */
@@ -128,6 +131,10 @@ async function checkPlace(file: string): Promise<ReturnType<typeof checkOwnFile>
   // SQLite itself opens its log without following links; others must not be able to read it either.
   for (const beside of ['-wal', '-shm']) checkOwnFile(`${file}${beside}`)
   return checkOwnFile(file)
+}
+
+function exists(file: string): SallyportError {
+  return new SallyportError('vault_exists', `${file} exists already`, { hint: 'it is used as it is; move it away for a new one' })
 }
 
 function checkForm(db: DatabaseSync, file: string): void {

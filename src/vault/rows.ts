@@ -103,7 +103,10 @@ export function readRows({ db, manifest, origin }: Opened): { rows: SecretRow[];
     if (problem === undefined) rows.push(rowOf(row))
     else problems.push({ key: entry?.key ?? row.key, problem })
   }
-  for (const { key } of missing.values()) problems.push({ key, problem: 'its row is gone' })
+  // A row under another id is told above, by its key.
+  for (const { key } of missing.values()) {
+    if (!problems.some((problem) => problem.key === key)) problems.push({ key, problem: 'its row is gone' })
+  }
   return { rows, problems }
 }
 

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import type { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
-import { makeDatabase, openDatabase } from './database.ts'
+import { makeDatabase, openDatabase, refuseExisting } from './database.ts'
 import type { VaultEvent } from './events.ts'
 import { createKeys, makeRecord, readLock, wrap } from './keys.ts'
 import { EMPTY, sealManifest } from './manifest.ts'
@@ -36,7 +36,10 @@ export type Vault = AsyncDisposable & {
   readonly version: number
   /** Sorted by key, without those that have a problem. */
   list(): SecretRow[]
-  /** Secrets that were altered, damaged, put back or removed past the vault. `set` and `remove` settle one. */
+  /**
+   * Secrets that were altered, damaged, put back or removed past the vault. `set` and `remove` settle one. A damaged value shows
+   * when it is read: by `get`, an export or a new key.
+   */
   problems(): Problem[]
   /** @throws secret_missing; vault_corrupt for one that has a problem */
   get(key: string): Secret
@@ -75,6 +78,8 @@ export async function createVault(
   options: VaultOptions = {},
 ): Promise<Vault> {
   await makeOwnFolder(dirname(file))
+  // Before anything is made to lock it: a new key file would stand where the one of this vault is missing.
+  await refuseExisting(file)
   const origin = { vaultId: system.random(16).toString('hex'), keyId: system.random(8).toString('hex') }
   const { lock, key } = await makeLock(method, origin.vaultId, unlock, system)
   const dataKey = system.random(KEY_BYTES)
