@@ -11,6 +11,7 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     load: async () => (await import('./cli/sidecar.ts')).sidecarCommand,
   },
   policy: { summary: 'check, explain or show a policy', load: async () => (await import('./cli/policy.ts')).policyCommand },
+  secret: { summary: 'keep secrets in an encrypted vault', load: async () => (await import('./cli/secret.ts')).secretCommand },
   audit: { summary: 'verify an audit file', load: async () => (await import('./cli/audit.ts')).auditCommand },
   compose: {
     summary: 'write the .env of a compose project for a workspace',

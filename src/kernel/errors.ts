@@ -154,6 +154,54 @@ export const ERRORS = {
   },
   sidecar_not_ready: { to: 'operator', exit: 1, means: 'The sidecar did not have its secrets and answer in time.' },
   sidecar_unreachable: { to: 'operator', exit: 1, means: 'The sidecar of a session is not connected, or did not answer in time.' },
+  vault_missing: { to: 'operator', exit: 1, means: 'There is no vault at this place yet.' },
+  vault_exists: { to: 'operator', exit: 1, means: 'There is a vault already where one was to be made.' },
+  vault_locked: {
+    to: 'operator',
+    exit: 1,
+    means: 'What unlocks the vault could not be had: no key file, no keyring entry or no passphrase.',
+  },
+  vault_key_wrong: {
+    to: 'operator',
+    exit: 1,
+    means: 'The passphrase or key is not the one that the vault was locked with. Nothing was changed.',
+  },
+  vault_corrupt: {
+    to: 'operator',
+    exit: 1,
+    means: 'The vault, or a secret in it, was altered, cut or damaged, or is something else. It is never replaced silently.',
+  },
+  vault_newer: { to: 'operator', exit: 1, means: 'The vault was written by a newer version of Sallyport. Nothing was changed.' },
+  vault_busy: { to: 'operator', exit: 1, means: 'Another process kept the vault for too long. Nothing was changed.' },
+  vault_write_failed: {
+    to: 'operator',
+    exit: 1,
+    means: 'The vault could not be written, as on a full disk. What it held before it still holds.',
+  },
+  vault_unsafe: {
+    to: 'operator',
+    exit: 1,
+    means: 'The vault, its folder or a file with its key belongs to another user, lets others in, or is a link.',
+  },
+  vault_full: { to: 'operator', exit: 1, means: 'The vault would hold more secrets than its limit. Nothing was changed.' },
+  keyring_unavailable: {
+    to: 'operator',
+    exit: 1,
+    means: 'There is no keyring of the operating system that could keep the key of the vault.',
+  },
+  sealed_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'An exported file cannot be opened: its passphrase is another one, or it was altered.',
+  },
+  import_conflict: {
+    to: 'operator',
+    exit: 1,
+    means: 'The vault has other values for names of the file, and they are not older. Nothing was imported.',
+  },
+  input_ended: { to: 'operator', exit: 1, means: 'What was asked for at the terminal was not given.' },
+  daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not run, or does not answer.' },
+  daemon_refused: { to: 'operator', exit: 1, means: 'The daemon could not do what it was asked for.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

@@ -208,6 +208,30 @@ export const LIMITS = {
   approvalOnceMs: 300_000,
   /** What was running when the connections ended has so long to be recorded before the audit is closed. */
   settleMs: 5_000,
+  /** Secrets in one vault: `vault_full`. */
+  vaultSecretsMax: 1_000,
+  /** Another process that writes the vault is waited for so long: `vault_busy`. */
+  vaultBusyMs: 5_000,
+  /** Tags of one secret. */
+  secretTagsMax: 32,
+  /** A file with a key or a passphrase. */
+  keyFileBytesMax: 4 * 1024,
+  /** A passphrase that is chosen; what opens something may be shorter. */
+  passphraseCharsMin: 12,
+  passphraseCharsMax: 1_024,
+  /** What a vault may ask of scrypt, as N: 512 MiB of memory. Its record could be anybody's. */
+  scryptCostMax: 2 ** 19,
+  /** What an exported file may ask of PBKDF2: two seconds or so. */
+  pbkdf2RoundsMax: 4_000_000,
+  /** An exported file. */
+  sealedBytesMax: 192 * 1024 * 1024,
+  /** The keyring of the operating system may ask the operator to unlock it. */
+  keyringMs: 60_000,
+  /** The operator at a prompt, and whoever writes to a pipe in their place. */
+  operatorInputMs: 600_000,
+  /** An answer of the daemon to a command that does not wait for anything. */
+  daemonAnswerMs: 10_000,
+  daemonAnswerBytesMax: 1024 * 1024,
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   /** Without its controller a sidecar keeps its secrets so long (it is told when it connects), at most the second figure. */

@@ -12,20 +12,20 @@ export type Disk = AsyncDisposable & {
   free(): Promise<void>
 }
 
-/** A tmpfs of 64 KiB, filled by another file. `undefined` with a reason where mounting is not permitted. */
-export async function smallDisk(): Promise<Disk | { readonly missing: string }> {
+/** A tmpfs, of 64 KiB unless said, filled by another file. `undefined` with a reason where mounting is not permitted. */
+export async function smallDisk(name = 'audit.jsonl', kilobytes = 64): Promise<Disk | { readonly missing: string }> {
   const folder = await temporaryFolder()
   const path = join(folder.path, 'disk')
   await mkdir(path)
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', path], { stdio: 'pipe' })
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${kilobytes}k`, 'tmpfs', path], { stdio: 'pipe' })
   } catch {
     await folder[Symbol.asyncDispose]()
     return { missing: 'mounting a tmpfs is not permitted here: the same faults run against a limit of the file size' }
   }
   const ballast = join(path, 'ballast')
   return {
-    file: join(path, 'audit.jsonl'),
+    file: join(path, name),
     async fill(bytesLeft) {
       await using handle = await open(ballast, 'w')
       const page = Buffer.alloc(4_096)

@@ -1,0 +1,108 @@
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import * as z from 'zod'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import type { Secret } from '../kernel/secret.ts'
+import { system } from '../kernel/system.ts'
+import { nameOf, openVault, placeFile, readPassphraseFile } from '../vault/vault.ts'
+import { homeOf, parseFlags, type Io } from './command.ts'
+import { postToDaemon } from './daemon-request.ts'
+import { askNewPassphrase, askPassphrase } from './secret-input.ts'
+import { openOrMakeVault, parseMethod, vaultAccess } from './vault-access.ts'
+
+const PASSPHRASE_FILE = { 'passphrase-file': { type: 'string' }, unlock: { type: 'string' } } as const
+const ROTATE = 'sallyport secret rotate-key [--to METHOD] [--passphrase-file FILE] [--unlock METHOD]'
+const EXPORT = 'sallyport secret export [--output FILE] [--passphrase-file FILE] [--unlock METHOD]'
+const IMPORT = 'sallyport secret import FILE [--replace] [--passphrase-file FILE] [--unlock METHOD]'
+
+/** What the daemon answers when the sessions have the secrets of now. */
+const Applied = z.object({ version: z.number(), sessions: z.number() })
+
+export async function rotateVaultKey(argv: readonly string[], io: Io): Promise<number> {
+  const { values } = parseFlags(argv, { ...PASSPHRASE_FILE, to: { type: 'string' } }, { min: 0, max: 0, usage: ROTATE })
+  const to = parseMethod('--to', values.to)
+  if (values['passphrase-file'] !== undefined && to !== 'passphrase')
+    throw new SallyportError('usage', '--passphrase-file is for --to passphrase', { hint: `usage: ${ROTATE}` })
+  const method = parseMethod('--unlock', values.unlock)
+  const newPassphraseFile = values['passphrase-file']
+  const access = vaultAccess(io.env, { ...(method && { method }), ...(newPassphraseFile !== undefined && { newPassphraseFile }) })
+  await using vault = await openVault(access.file, access.unlock, system)
+  const before = vault.method
+  await vault.rotateKey(to)
+  io.out(`${access.file}: ${secrets(vault.list().length)} encrypted anew, locked with ${nameOf(vault.method)}\n`)
+  if (before === 'key-file' && vault.method !== 'key-file')
+    io.err(`The key file ${access.unlock.keyFile} opens nothing but older copies of the vault now: delete it when you need none.\n`)
+  return 0
+}
+
+export async function exportVault(argv: readonly string[], io: Io): Promise<number> {
+  const { values } = parseFlags(argv, { ...PASSPHRASE_FILE, output: { type: 'string' } }, { min: 0, max: 0, usage: EXPORT })
+  const method = parseMethod('--unlock', values.unlock)
+  const access = vaultAccess(io.env, { ...(method && { method }) })
+  await using vault = await openVault(access.file, access.unlock, system)
+  const passphrase = await sealPassphrase(values['passphrase-file'], () => askNewPassphrase('Passphrase of the exported file'))
+  const text = await vault.exportSealed(passphrase)
+  if (values.output === undefined) {
+    io.out(text)
+    return 0
+  }
+  await writeOutput(values.output, text)
+  io.out(`${values.output}: ${secrets(vault.list().length)}, sealed\n`)
+  return 0
+}
+
+export async function importVault(argv: readonly string[], io: Io): Promise<number> {
+  const flags = { ...PASSPHRASE_FILE, replace: { type: 'boolean' } } as const
+  const { values, positionals } = parseFlags(argv, flags, { min: 1, max: 1, names: ['FILE'], usage: IMPORT })
+  const [file = ''] = positionals
+  const text = await readInput(file)
+  const method = parseMethod('--unlock', values.unlock)
+  const access = vaultAccess(io.env, { ...(method && { method }) })
+  const passphrase = await sealPassphrase(values['passphrase-file'], () => askPassphrase('Passphrase of the exported file'))
+  await using vault = await openOrMakeVault(access, io)
+  const count = await vault.importSealed(text, passphrase, { replace: values.replace === true })
+  io.out(
+    count === 0
+      ? `${file}: the vault has all of it already\n`
+      : `${file}: ${secrets(count)} stored; "sallyport secret apply" tells running sessions\n`,
+  )
+  return 0
+}
+
+export async function applySecrets(argv: readonly string[], io: Io): Promise<number> {
+  parseFlags(argv, {}, { min: 0, max: 0, usage: 'sallyport secret apply' })
+  const answer = Applied.safeParse(await postToDaemon(homeOf(io.env), '/v1/secrets/apply'))
+  if (!answer.success) throw new SallyportError('daemon_refused', 'the daemon answered in a form that this version does not know')
+  const { version, sessions } = answer.data
+  io.out(`version ${version} of the vault is with ${sessions} ${sessions === 1 ? 'session' : 'sessions'}\n`)
+  return 0
+}
+
+/** Never that of the vault by itself: the file leaves this machine. */
+async function sealPassphrase(file: string | undefined, ask: () => Promise<Secret>): Promise<Secret> {
+  return file === undefined ? ask() : readPassphraseFile(file)
+}
+
+async function writeOutput(file: string, text: string): Promise<void> {
+  const isNew = await placeFile(file, system, (temporary) => writeFile(temporary, text)).catch((cause: unknown) => {
+    throw new SallyportError('config_invalid', `--output ${file} cannot be written (${codeOf(cause)})`, { cause })
+  })
+  if (!isNew) throw new SallyportError('config_invalid', `--output ${file} exists already`, { hint: 'name a file that does not exist' })
+}
+
+async function readInput(file: string): Promise<string> {
+  try {
+    const found = await stat(file)
+    if (!found.isFile()) throw new SallyportError('config_invalid', `${file} is not a regular file`)
+    if (found.size > LIMITS.sealedBytesMax)
+      throw new SallyportError('sealed_invalid', `${file} has ${found.size} bytes, ${LIMITS.sealedBytesMax} at most are read`)
+    return await readFile(file, 'latin1')
+  } catch (cause) {
+    if (cause instanceof SallyportError) throw cause
+    throw new SallyportError('config_invalid', `${file} cannot be read (${codeOf(cause)})`, { cause })
+  }
+}
+
+function secrets(count: number): string {
+  return count === 1 ? '1 secret' : `${count} secrets`
+}

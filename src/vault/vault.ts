@@ -1,0 +1,141 @@
+import { dirname } from 'node:path'
+import type { Secret } from '../kernel/secret.ts'
+import type { System } from '../kernel/system.ts'
+import { makeDatabase, openDatabase, refuseExisting } from './database.ts'
+import type { VaultEvent } from './events.ts'
+import { createKeys, makeRecord, readLock, wrap } from './keys.ts'
+import { EMPTY, sealManifest } from './manifest.ts'
+import { makeOwnFolder } from './own-files.ts'
+import { reading, type VaultParts } from './parts.ts'
+import { changeLock, rotateDataKey } from './rekey.ts'
+import { readRows, type Problem, type SecretRow } from './rows.ts'
+import { KEY_BYTES } from './seal.ts'
+import { getSecret, removeSecret, setSecret, tagSecret, type SetOptions } from './secrets.ts'
+import { exportSecrets, importSecrets } from './transfer.ts'
+import { dropLock, makeLock, openLock, type Lock, type Unlock, type UnlockMethod } from './unlock.ts'
+
+export type { VaultEvent } from './events.ts'
+export { openKeyring, type Keyring } from './keyring.ts'
+export { defaultKeyFile, placeFile, readPassphraseFile } from './own-files.ts'
+export { KEY, type Problem, type SecretRow } from './rows.ts'
+export type { SetOptions } from './secrets.ts'
+export { checkChosen, nameOf, UNLOCK_METHODS, type Unlock, type UnlockMethod } from './unlock.ts'
+
+export type VaultOptions = {
+  /** Told before a change is final: what it throws undoes the change. */
+  readonly onChange?: (event: VaultEvent) => void
+}
+
+/**
+ * An open vault. Each call sees what other processes stored before it, and is done, on the disk, when it returns.
+ * All of them throw vault_busy, vault_corrupt, vault_write_failed, and vault_locked once another process changed the lock.
+ */
+export type Vault = AsyncDisposable & {
+  readonly method: UnlockMethod
+  /** Goes up with every change of the vault. */
+  readonly version: number
+  /** Sorted by key, without those that have a problem. */
+  list(): SecretRow[]
+  /**
+   * Secrets that were altered, damaged, put back or removed past the vault. `set` and `remove` settle one. A damaged value shows
+   * when it is read: by `get`, an export or a new key.
+   */
+  problems(): Problem[]
+  /** @throws secret_missing; vault_corrupt for one that has a problem */
+  get(key: string): Secret
+  /** What the options leave out stays as it is. @throws secret_invalid, config_invalid, vault_full */
+  set(key: string, value: Secret, options?: SetOptions): SecretRow
+  /** @throws secret_missing */
+  remove(key: string): void
+  /** Replaces the tags. @throws secret_missing, config_invalid */
+  tag(key: string, tags: readonly string[]): SecretRow
+  /** A new data key: every value is sealed anew, in one transaction. With `to` the lock is a new one too. */
+  rotateKey(to?: UnlockMethod): Promise<void>
+  /** Another lock for the same data key. Whoever had the old one, and a copy of the file, is shut out by `rotateKey` only. */
+  rewrap(to: UnlockMethod): Promise<void>
+  /** @throws config_invalid for a passphrase that is too short */
+  exportSealed(passphrase: Secret): Promise<string>
+  /** All of it or nothing; gives how many were stored. @throws sealed_invalid, import_conflict unless `replace`, vault_full */
+  importSealed(text: string, passphrase: Secret, options?: { readonly replace?: boolean }): Promise<number>
+}
+
+type Outside = Pick<System, 'now' | 'random'>
+
+/** @throws vault_missing, vault_locked, vault_key_wrong, vault_unsafe, vault_corrupt, vault_newer, vault_busy, keyring_unavailable */
+export function openVault(file: string, unlock: Unlock, system: Outside, options: VaultOptions = {}): Promise<Vault> {
+  return attach(file, unlock, system, options, (lock) => openLock(file, lock, unlock))
+}
+
+/**
+ * Makes a vault, its folder (0700) and what it is locked with, and opens it.
+ * @throws vault_exists, vault_unsafe, vault_write_failed, vault_locked, keyring_unavailable, config_invalid
+ */
+export async function createVault(
+  file: string,
+  method: UnlockMethod,
+  unlock: Unlock,
+  system: Outside,
+  options: VaultOptions = {},
+): Promise<Vault> {
+  await makeOwnFolder(dirname(file))
+  // Before anything is made to lock it: a new key file would stand where the one of this vault is missing.
+  await refuseExisting(file)
+  const origin = { vaultId: system.random(16).toString('hex'), keyId: system.random(8).toString('hex') }
+  const { lock, key } = await makeLock(method, origin.vaultId, unlock, system)
+  const dataKey = system.random(KEY_BYTES)
+  try {
+    const lockText = JSON.stringify(lock)
+    const record = {
+      ...origin,
+      lock: lockText,
+      dataKey: wrap(key, origin, lockText, dataKey, system),
+      manifest: sealManifest(EMPTY, origin, dataKey, system),
+    }
+    await makeDatabase(file, system, (db) => makeRecord(db, record))
+  } catch (error) {
+    key.fill(0)
+    await dropLock(lock, unlock)
+    throw error
+  } finally {
+    dataKey.fill(0)
+  }
+  return attach(file, unlock, system, options, () => Promise.resolve(key))
+}
+
+async function attach(
+  file: string,
+  unlock: Unlock,
+  system: Outside,
+  options: VaultOptions,
+  keyOf: (lock: Lock) => Promise<Buffer>,
+): Promise<Vault> {
+  using opening = new DisposableStack()
+  const database = opening.adopt(await openDatabase(file, system), (opened) => opened.close())
+  const locked = database.read((db) => readLock(db, file))
+  const keys = opening.adopt(createKeys(file, locked, await keyOf(locked.lock)), (held) => held.wipe())
+  database.read((db) => keys.open(db))
+  const held = opening.move()
+  return vaultOf({ database, keys, unlock, system, onChange: options.onChange ?? (() => undefined) }, () => held.dispose())
+}
+
+function vaultOf(parts: VaultParts, close: () => void): Vault {
+  return {
+    get method() {
+      return parts.keys.lock.method
+    },
+    get version() {
+      return reading(parts, ({ manifest }) => manifest.version)
+    },
+    list: () => reading(parts, (opened) => readRows(opened).rows),
+    problems: () => reading(parts, (opened) => readRows(opened).problems),
+    get: (key) => getSecret(parts, key),
+    set: (key, value, options = {}) => setSecret(parts, key, value, options),
+    remove: (key) => removeSecret(parts, key),
+    tag: (key, tags) => tagSecret(parts, key, tags),
+    rotateKey: (to) => rotateDataKey(parts, to),
+    rewrap: (to) => changeLock(parts, to),
+    exportSealed: (passphrase) => exportSecrets(parts, passphrase),
+    importSealed: (text, passphrase, { replace = false } = {}) => importSecrets(parts, text, passphrase, replace),
+    [Symbol.asyncDispose]: () => Promise.resolve(close()),
+  }
+}
