@@ -12,7 +12,8 @@ export function parseResource(text: string): Resource | string {
   if (text === 'inject') return { kind: 'inject' }
   const [, kind = '', name = ''] = /^(route|method|tool):([^]*)$/.exec(text) ?? []
   if (kind === '') {
-    const near = nearest(text, ['inject', ...METHODS.map((method) => `method:${method}`)])
+    const method = nearest(text, METHODS)
+    const near = nearest(text, ['inject']) ?? (method && `method:${method}`)
     return `resource "${text}" must be inject, route:NAME, method:NAME or tool:NAME${near === undefined ? '' : `: did you mean "${near}"?`}`
   }
   if (kind === 'method') {

@@ -54,7 +54,7 @@ const PARSERS: { readonly [K in SecretSource['kind']]: (rest: string) => Extract
   vault: (key) =>
     SECRET_KEY.test(key)
       ? { kind: 'vault', key }
-      : ' must name a key of the vault: letters, digits, "_", ".", "/" and "-", 128 at most, as in "vault:GITHUB_TOKEN"',
+      : ' must name a key of the vault: letters, digits, "_", "." and "-", 128 at most, as in "vault:GITHUB_TOKEN"',
   env: (variable) =>
     /^[A-Za-z_][A-Za-z0-9_]*$/.test(variable) ? { kind: 'env', variable } : ' must name an environment variable, as in "env:GITHUB_TOKEN"',
   file: parseFile,

@@ -41,4 +41,4 @@ export const SOURCE_KINDS = [
 ] as const satisfies readonly SourceKind[]
 
 /** A key of the vault, as `vault:KEY` and `${secret:KEY}` write it. */
-export const SECRET_KEY = /^[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}$/
+export const SECRET_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/

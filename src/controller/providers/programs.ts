@@ -1,4 +1,4 @@
-import { lstat, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findProgram, programOf, readCommand, runCommand, variablesOf } from '../../credential/credential.ts'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
@@ -116,7 +116,7 @@ async function listStore(env: Environment, under: string | undefined): Promise<s
         throw new SallyportError('secret_unavailable', `the password store ${store} has more than ${LIMITS.secretsListedMax} entries`)
       const path = folder === '' ? entry.name : `${folder}/${entry.name}`
       if (entry.isDirectory()) folders.push(path)
-      else if (path.endsWith('.gpg') && (await lstat(join(store, path))).isFile()) found.push(`pass:${path.slice(0, -'.gpg'.length)}`)
+      else if (entry.isFile() && path.endsWith('.gpg')) found.push(`pass:${path.slice(0, -'.gpg'.length)}`)
     }
   }
   return found.toSorted()

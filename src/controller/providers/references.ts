@@ -51,7 +51,7 @@ function find(text: string): Reference[] {
 function problemOf({ key, isClosed }: Reference, known: ReadonlySet<string>): string | undefined {
   if (!isClosed) return 'a reference "${secret:" is not closed: write "${secret:KEY}"'
   // What stands there may be the value itself: only what could be a key is shown.
-  if (!SECRET_KEY.test(key)) return 'a reference "${secret:…}" has no key in it: letters, digits, "_", ".", "/" and "-", 128 at most'
+  if (!SECRET_KEY.test(key)) return 'a reference "${secret:…}" has no key in it: letters, digits, "_", "." and "-", 128 at most'
   if (known.has(key)) return undefined
   const near = nearest(key, known)
   return `there is no secret "${key}"${near === undefined ? ': store it with "sallyport secret set"' : `: did you mean "${near}"?`}`
