@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findProgram } from '../../src/credential/credential.ts'
 import type { Environment } from './command.ts'
 
 export type Programs = Disposable & {
@@ -33,6 +34,8 @@ export function writePrograms(scripts: Readonly<Record<string, string>>, more: E
  * A script that stands before the real program of its name: it notes the arguments and environment of every process that runs
  * then, and goes on as the real one.
  */
-export function watching(real: string): string {
+export function watching(name: string): string {
+  const real = findProgram(name, process.env)
+  if (real === undefined) throw new Error(`${name} is not installed: run the tests with npm test`)
   return `cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ >>"$DIR/seen" 2>/dev/null\nexec ${real} "$@"`
 }

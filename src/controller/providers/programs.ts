@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findProgram, programOf, readCommand, runCommand, variablesOf } from '../../credential/credential.ts'
@@ -61,7 +62,12 @@ export function passProvider(env: Environment): Provider<'pass'> {
   return {
     ...reading('pass', env),
     set: ({ path }, value, signal) => run('pass', ['pass', 'insert', '--multiline', '--force', '--', path], { env, input: value, signal }),
-    delete: ({ path }, signal) => run('pass', ['pass', 'rm', '--force', '--', path], { env, signal }),
+    async delete({ path }, signal) {
+      // Of a folder "pass rm" says that all went well, and removes nothing.
+      if (!existsSync(join(storeOf(env), `${path}.gpg`)))
+        throw new SallyportError('secret_missing', `the password store has no entry ${path}`, { hint: 'look with: pass ls' })
+      await run('pass', ['pass', 'rm', '--force', '--', path], { env, signal })
+    },
     list: (under) => listStore(env, under),
     cannot: 'use the program "pass"',
   }
@@ -100,9 +106,13 @@ function keychainLine({ service, account }: SourceOf<'keychain'>, value: Secret)
   return new Secret(value.name, line)
 }
 
+function storeOf(env: Environment): string {
+  return env['PASSWORD_STORE_DIR'] ?? join(env['HOME'] ?? '/', '.password-store')
+}
+
 /** The entries of the store by its files: what "pass ls" draws is for people. */
 async function listStore(env: Environment, under: string | undefined): Promise<string[]> {
-  const store = env['PASSWORD_STORE_DIR'] ?? join(env['HOME'] ?? '/', '.password-store')
+  const store = storeOf(env)
   const found: string[] = []
   const folders = [under ?? '']
   let seen = 0
