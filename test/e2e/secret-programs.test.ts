@@ -17,7 +17,7 @@ const NEVER = new AbortController().signal
 
 function sourceOf(text: string): SecretSource {
   const source = parseSource(text)
-  assert.ok(typeof source !== 'string', String(source))
+  assert.ok(typeof source !== 'string', JSON.stringify(source))
   return source
 }
 

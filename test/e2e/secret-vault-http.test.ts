@@ -25,7 +25,7 @@ function open(server: VaultServer, more: Partial<HashicorpSettings> = {}, token 
 
 function sourceOf(text: string): SecretSource {
   const source = parseSource(`vault-http:${text}`)
-  assert.ok(typeof source !== 'string', String(source))
+  assert.ok(typeof source !== 'string', JSON.stringify(source))
   return source
 }
 

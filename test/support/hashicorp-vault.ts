@@ -62,10 +62,10 @@ export async function openVaultServer({ namespace, host = '127.0.0.1', isPlain =
     if (given !== token) return refuse(403, 'permission denied')
     const [, kind, path = ''] = /^\/v1\/secret\/(data|metadata)\/?(.*)$/.exec(decodeURIComponent(url.pathname)) ?? []
     if (kind === 'metadata' && request.method === 'GET' && url.searchParams.get('list') === 'true') return list(path)
-    return kind === 'data' ? data(request, headers, url, path) : refuse(404, 'no handler for route')
+    return kind === 'data' ? stored(request, headers, url, path) : refuse(404, 'no handler for route')
   }
 
-  function data({ method, body }: Recorded, headers: Record<string, string>, url: URL, path: string): { status: number; body?: unknown } {
+  function stored({ method, body }: Recorded, headers: Record<string, string>, url: URL, path: string): { status: number; body?: unknown } {
     const versions = secrets.get(path) ?? []
     const latest = versions.at(-1)
     const sent = body.length === 0 ? {} : (JSON.parse(body.toString()) as { options?: { cas?: number }; data?: Record<string, unknown> })

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 
 /** Whether a process runs: one that has ended and waits for its parent to ask does not. Linux. */
 export function isRunning(pid: number): boolean {
@@ -8,21 +8,5 @@ export function isRunning(pid: number): boolean {
     return state !== 'Z' && state !== 'X'
   } catch {
     return false
-  }
-}
-
-/** Arguments and environment of every process of the machine, as one text. Linux. */
-export function everyCommandLine(): string {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((pid) => [`/proc/${pid}/cmdline`, `/proc/${pid}/environ`].map(read))
-    .join('\n')
-}
-
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'latin1')
-  } catch {
-    return ''
   }
 }

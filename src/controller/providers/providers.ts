@@ -9,9 +9,9 @@ import type { Provider } from './provider.ts'
 import type { HashicorpSettings } from './settings.ts'
 import { openHashicorpVault } from './vault-http.ts'
 
-export { createResolver, type Problem, type Resolver, type Use } from './resolver.ts'
-export { checkReferences, substituteReferences, type ReferenceProblem } from './references.ts'
-export { readProviderSettings, type ProviderSettings } from './settings.ts'
+export { createResolver, type Resolver } from './resolver.ts'
+export { checkReferences, substituteReferences } from './references.ts'
+export { readProviderSettings } from './settings.ts'
 
 /** What is needed of the operator's vault; one that only gives values lists and stores none. */
 export type LocalVault = {

@@ -88,7 +88,7 @@ export function openHashicorpVault(settings: HashicorpSettings | undefined, read
     },
     problem: () => undefined,
     cannot: 'use the program "vault"',
-    [Symbol.asyncDispose]: () => agent.close(),
+    [Symbol.asyncDispose]: () => agent.destroy(),
   }
 }
 
