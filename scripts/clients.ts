@@ -6,13 +6,19 @@ import { SetupError, main, mayInstall } from './steps.ts'
 /** A program that tests run: the names that it may have, and Debian's package of it. */
 export type Program = { readonly names: readonly string[]; readonly package: string }
 
-/** What agents' programs are tried with, besides Node itself. */
+/** What agents' and operators' programs are tried with, besides Node itself. */
 const CLIENTS: readonly Program[] = [
   ...['curl', 'wget', 'git', 'openssl', 'python3'].map((name) => ({ names: [name], package: name })),
   // The proxy of many an office.
   { names: ['squid'], package: 'squid' },
   // Signs in what a browser trusts.
   { names: ['certutil'], package: 'libnss3-tools' },
+  // Where operators keep secrets.
+  { names: ['pass'], package: 'pass' },
+  { names: ['gpg'], package: 'gnupg' },
+  { names: ['secret-tool'], package: 'libsecret-tools' },
+  { names: ['gnome-keyring-daemon'], package: 'gnome-keyring' },
+  { names: ['dbus-daemon'], package: 'dbus' },
 ]
 
 const CHROMIUM: Program = { names: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'], package: 'chromium' }

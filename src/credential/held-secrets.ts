@@ -1,6 +1,7 @@
 import { SallyportError, type Refusal } from '../kernel/errors.ts'
 import type { Secret } from '../kernel/secret.ts'
-import { checked, type Secrets } from './secrets.ts'
+import { checkedSecret } from './read-source.ts'
+import type { Secrets } from './secrets.ts'
 
 /** Values that somebody else resolved, by the name of their secret. */
 export type HeldSecrets = {
@@ -35,7 +36,7 @@ export function createHeldSecrets(initial: Values): HeldSecrets {
           hint: 'declare it where the controller reads the policy too',
         })
       }
-      secrets.set(name, [checked(name, value)])
+      secrets.set(name, [checkedSecret(name, value)])
     }
     return secrets
   }

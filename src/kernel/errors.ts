@@ -68,6 +68,11 @@ export const ERRORS = {
   not_found: { to: 'agent', status: 404, means: 'The gateway has nothing at this path.' },
   command_not_supported: { to: 'agent', status: 501, means: 'The SOCKS command is not CONNECT. BIND and UDP ASSOCIATE are not carried.' },
   secret_unavailable: { to: 'agent', status: 502, means: 'The credential for this request could not be obtained. Nothing was sent.' },
+  secret_not_permitted: {
+    to: 'agent',
+    status: 403,
+    means: 'The policy does not let this method, route or tool use the secret. It was not looked up.',
+  },
   token_exchange_failed: {
     to: 'agent',
     status: 502,
@@ -202,6 +207,11 @@ export const ERRORS = {
   input_ended: { to: 'operator', exit: 1, means: 'What was asked for at the terminal was not given.' },
   daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not run, or does not answer.' },
   daemon_refused: { to: 'operator', exit: 1, means: 'The daemon could not do what it was asked for.' },
+  provider_cannot: {
+    to: 'operator',
+    exit: 1,
+    means: 'The place where a secret is kept cannot do this: it is only read, or it lists nothing.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

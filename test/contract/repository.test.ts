@@ -41,12 +41,17 @@ test('no source has more than 400 lines', () => {
   }
 })
 
-test('a secret is revealed where it is written into a request, exchanged, signed with or searched for, and where the operator’s own proxy is told its password', () => {
+test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored or filled in, and where a server or proxy of the operator is told its password', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [
+    'src/controller/providers/programs.ts',
+    'src/controller/providers/providers.ts',
+    'src/controller/providers/references.ts',
+    'src/controller/providers/vault-http.ts',
     'src/credential/aws-signature.ts',
     'src/credential/body.ts',
     'src/credential/place.ts',
+    'src/credential/run-command.ts',
     'src/credential/token-exchange.ts',
     'src/redactor/patterns.ts',
     'src/sidecar/upstream/proxy.ts',

@@ -51,7 +51,18 @@ test('a file that a command and the start both read is named once, as one of the
   assert.deepEqual(here.read().secretFiles, [{ name: 'S1', path: 'A', atStart: true }])
 })
 
-for (const source of ['env:TOKEN', 'file:/home/me/token', 'file:/run/secrets', 'file:/run/secretsmine/A']) {
+for (const source of [
+  'env:TOKEN',
+  'file:/home/me/token',
+  'file:/run/secrets',
+  'file:/run/secretsmine/A',
+  'vault:TOKEN',
+  'op:a/b/c',
+  'keychain:a',
+  'libsecret:a=b',
+  'pass:a',
+  'vault-http:secret/a#b',
+]) {
   test(`${source} cannot work in the sidecar and is refused with its line and a hint`, async () => {
     await using here = await place(withSources('file:/run/secrets/A', source))
     assert.throws(() => here.read(), { code: 'policy_invalid', message: /^\S+p\.yaml:4: secret "S1"/, hint: /file:\/run\/secrets\/NAME/ })

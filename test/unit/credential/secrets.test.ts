@@ -7,7 +7,9 @@ import { openSecrets, type Secrets } from '../../../src/credential/credential.ts
 import { SallyportError } from '../../../src/kernel/errors.ts'
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { Secret } from '../../../src/kernel/secret.ts'
+import { eventually } from '../../support/eventually.ts'
 import { writeFiles } from '../../support/policy.ts'
+import { isRunning } from '../../support/processes.ts'
 
 const CANARY = 'canary-2b6d1f'
 const PATH = process.env['PATH'] ?? ''
@@ -224,13 +226,35 @@ test('a program that does not exist is unavailable, with the reason', async () =
   assert.match(error.message, /ENOENT/)
 })
 
-test('a command that does not end is killed after LIMITS.secretExecMs, also when a child of it holds the pipe', async () => {
+test('a command that does not end is killed after LIMITS.secretExecMs, with its children', async () => {
   using folder = program('echo $$ >"$(dirname "$0")/pid"; sleep 600 & echo $! >"$(dirname "$0")/child"; wait')
   const error = await failure(open({ kind: 'exec', argv: folder.argv }).get('TOKEN'))
   assert.match(error.message, /its command took too long/)
-  const pid = Number(readFileSync(folder.at('pid'), 'utf8'))
-  assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
-  process.kill(Number(readFileSync(folder.at('child'), 'utf8')))
+  for (const name of ['pid', 'child']) await eventually(() => assert.ok(!isRunning(Number(readFileSync(folder.at(name), 'utf8'))), name))
+})
+
+for (const { kind, source } of [
+  { kind: 'vault', source: { kind: 'vault', key: 'K' } },
+  { kind: 'vault-http', source: { kind: 'vault-http', mount: 'secret', path: 'a', field: 'b' } },
+] as const) {
+  test(`${kind}: is refused at the start by a gate without a controller, with what to do`, () => {
+    const error = thrown(() => open(source))
+    assert.equal(error.code, 'secret_missing')
+    assert.match(error.message, new RegExp(`secret TOKEN: .*"${kind}:"`))
+    assert.match(error.hint ?? '', /sallyport daemon/)
+  })
+}
+
+test('the value of a command with a ttl is kept for that', async () => {
+  using folder = program('echo run >>"$(dirname "$0")/runs"; echo the-value')
+  let now = 0
+  const source = { kind: 'exec', argv: folder.argv } as const
+  const secrets = openSecrets([{ name: 'TOKEN', source, ttlMs: 5_000 }], { PATH }, { now: () => now })
+  for (const at of [0, 4_999, 5_000]) {
+    now = at
+    await secrets.get('TOKEN')
+  }
+  assert.equal(readFileSync(folder.at('runs'), 'utf8'), 'run\nrun\n')
 })
 
 test('I1 a secret prints as its name, whichever way it is printed', () => {

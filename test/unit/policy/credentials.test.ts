@@ -111,13 +111,13 @@ for (const { why, credentials, error } of CONFLICTS) {
   })
 }
 
-test('a secret whose resources leave out inject cannot be written, and says where to add it', () => {
+test('a resource that there is none of is refused, and says what there is', () => {
   const text = `version: 1
 network: {rules: [{id: r, host: a.example.com, action: allow}]}
 credentials: [{id: c, secret: T, inject: {domains: [a.example.com], header: Authorization}}]
 secrets: [{name: T, source: "env:T", resources: [proxy]}]
 `
-  assert.match(problemsOf(text).errors.join('\n'), /policy\.yaml:4: secrets\[0\]\.resources\[0\] must be inject, not "proxy"/)
+  assert.match(problemsOf(text).errors.join('\n'), /policy\.yaml:4: resource "proxy" must be inject, route:NAME, method:NAME or tool:NAME/)
 })
 
 test('a credential for a host that only passthrough reaches is refused: it could never be written', () => {
