@@ -137,6 +137,13 @@ export const ERRORS = {
   audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
   engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
   subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
+  lease_invalid: { to: 'operator', exit: 1, means: 'A lease is not valid. Only the class of the reason is said.' },
+  lease_key_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The key of the leases is damaged, foreign or readable by others. It is never replaced silently.',
+  },
+  daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not answer at its socket, or not to this user.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

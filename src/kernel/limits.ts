@@ -206,6 +206,19 @@ export const LIMITS = {
   /** Approvals kept: for one request until it comes, so long at most; for the session. The oldest give way. */
   approvalsMax: 1_000,
   approvalOnceMs: 300_000,
+  /** A lease as it is sent; its short form fits where RFC 1929 has 255 bytes. Longer ones are not looked at: `lease_invalid`. */
+  leaseCharsMax: 8_192,
+  leaseShortCharsMax: 255,
+  /** One claim of a lease, and how many methods it may name. */
+  leaseTextCharsMax: 256,
+  leaseMethodsMax: 16,
+  /** The file of the lease key. */
+  leaseKeyFileBytesMax: 16 * 1024,
+  /** Keys before the current one whose leases stay valid while their sessions live: older ones are refused. */
+  leaseFormerKeysMax: 8,
+  /** One call to the daemon's API, and what it answers. */
+  daemonRequestMs: 30_000,
+  daemonAnswerBytesMax: 16 * 1024 * 1024,
   /** What was running when the connections ended has so long to be recorded before the audit is closed. */
   settleMs: 5_000,
   /** After SIGTERM running exchanges have so long to end. */
