@@ -143,6 +143,13 @@ export const ERRORS = {
     exit: 1,
     means: 'The key of the leases is damaged, foreign or readable by others. It is never replaced silently.',
   },
+  policy_untrusted: {
+    to: 'operator',
+    exit: 2,
+    means: 'The policy that a workspace brings itself says more than that something is denied or asked about, and is not trusted.',
+  },
+  workspace_refused: { to: 'operator', exit: 2, means: 'The workspace, or a file of it that counts, is not one that can be used.' },
+  trust_invalid: { to: 'operator', exit: 1, means: 'The file of trusted workspace policies is damaged, foreign or open to others.' },
   daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not answer at its socket, or not to this user.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 

@@ -156,6 +156,23 @@ export const LIMITS = {
   /** One policy file, and all that it extends. */
   policyFileBytesMax: 1024 * 1024,
   policyFilesMax: 64,
+  /** The policy that a workspace brings itself, which its agent may write, and the rules in it. */
+  workspacePolicyBytesMax: 256 * 1024,
+  restrictedRulesMax: 1_000,
+  /** What policies may ask for a session: patterns of hidden files, memory, processors, processes. */
+  hiddenPatternsMax: 256,
+  sessionMemoryBytesMin: 64 * 1024 ** 2,
+  sessionMemoryBytesMax: 4_096 * 1024 ** 3,
+  sessionCpusMin: 0.1,
+  sessionCpusMax: 1_024,
+  sessionPidsMin: 16,
+  sessionPidsMax: 1_000_000,
+  /** The largest user id: the one above it means "no change" to the kernel (chown(2)). */
+  userIdMax: 4_294_967_294,
+  imageNameCharsMax: 512,
+  /** Workspaces whose own policy the operator has trusted, and the file that says so. */
+  trustedWorkspacesMax: 1_000,
+  trustFileBytesMax: 1024 * 1024,
   /** A body that a credential is written into or signs is held whole, up to so much: 413 `body_too_large`. */
   heldBodyBytesMax: 4 * 1024 * 1024,
   /** All such bodies together: 503 `overloaded`. */
