@@ -17,6 +17,11 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'write the .env of a compose project for a workspace',
     load: async () => (await import('./cli/compose.ts')).composeCommand,
   },
+  trust: { summary: 'accept the policy that a workspace brings itself', load: async () => (await import('./cli/trust.ts')).trustCommand },
+  lease: {
+    summary: "list and revoke the sessions' leases, rotate their key",
+    load: async () => (await import('./cli/lease.ts')).leaseCommand,
+  },
 }
 
 function usage(): string {

@@ -78,5 +78,8 @@ export const packageRoot = fileURLToPath(new URL(import.meta.url.endsWith('.ts')
 
 /** Where `extends` looks, in order. */
 export function policyDirs(env: Io['env']): string[] {
+  // A session's sidecar reads what was judged when it was set up, and nothing of its image in its place.
+  const frozen = env['SALLYPORT_POLICY_DIRS']
+  if (frozen) return frozen.split(':').filter(Boolean)
   return [join(packageRoot, 'policies'), join(homeOf(env), 'policies')]
 }

@@ -21,7 +21,9 @@ The sessions that live, and those that ended last: id, name, state, harness and 
     const sessions = (await daemonClient(homeOf(io.env)).request('GET', '/v1/sessions')) as SessionView[]
     if (values.json) io.out(`${JSON.stringify(sessions, null, 2)}\n`)
     else if (sessions.length === 0) io.out('no session: sallyport up starts one\n')
-    else for (const { id, name, state, harness, workspace } of sessions) io.out(`${[id, shown(name).padEnd(20), state.padEnd(8), (harness ?? '-').padEnd(8), shown(workspace)].join('  ')}\n`)
+    else
+      for (const { id, name, state, harness, workspace } of sessions)
+        io.out(`${[id, shown(name).padEnd(20), state.padEnd(8), (harness ?? '-').padEnd(8), shown(workspace)].join('  ')}\n`)
     return 0
   },
 }
@@ -71,8 +73,13 @@ Starts the agent's container anew from its image: HOME, /tmp and all processes a
   --yes   does not ask
 `,
   async run(argv, io) {
-    const { values, positionals } = parseFlags(argv, { yes: { type: 'boolean', default: false } }, { min: 1, max: 1, names: ['ID'], usage: RESET })
-    if (!values.yes && !(await confirm(`throw away the agent of ${shown(positionals[0] ?? '')}, with its HOME and its processes? [y/N] `))) return 1
+    const { values, positionals } = parseFlags(
+      argv,
+      { yes: { type: 'boolean', default: false } },
+      { min: 1, max: 1, names: ['ID'], usage: RESET },
+    )
+    if (!values.yes && !(await confirm(`throw away the agent of ${shown(positionals[0] ?? '')}, with its HOME and its processes? [y/N] `)))
+      return 1
     await daemonClient(homeOf(io.env)).request('POST', `${pathOf(positionals[0])}/reset`)
     return 0
   },

@@ -1,4 +1,8 @@
+import { inputsOf, layersOf, type LayerProblem, type SessionLayers } from '../controller/sessions/session-layers.ts'
+import { openTrust } from '../controller/sessions/workspace-trust.ts'
 import { SallyportError } from '../kernel/errors.ts'
+import { system } from '../kernel/system.ts'
+import { visible } from '../kernel/visible.ts'
 import {
   checkPolicy,
   describeAlso,
@@ -22,12 +26,14 @@ import {
   type Explanation,
   type Place,
   type Policy,
+  type Said,
+  type SecretSource,
 } from '../policy/policy.ts'
-import { parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
+import { homeOf, parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
 
-const CHECK = 'sallyport policy check PATH… [--json]'
-const EXPLAIN = 'sallyport policy explain URL [--method METHOD] [--policy PATH]… [--json]'
-const SHOW = 'sallyport policy show PATH… [--json]'
+const CHECK = 'sallyport policy check PATH… [--workspace DIR] [--role NAME] [--json]'
+const EXPLAIN = 'sallyport policy explain URL [--method METHOD] [--policy PATH]… [--workspace DIR] [--role NAME] [--json]'
+const SHOW = 'sallyport policy show PATH… [--workspace DIR] [--role NAME] [--json]'
 
 const USAGE = `usage: ${CHECK}
        ${EXPLAIN}
@@ -39,6 +45,9 @@ looked up or sent, and no secret is read. http://sallyport:7070/route/NAME/… i
 sallyport policy show: the policy in force, with the file and line of every part.
 
   --policy PATH      a policy file; may be given several times. check and show take it in place of PATH…
+  --workspace DIR    the policy of a session in this workspace: the files of the home folder's policies/, what the workspace
+                     brings itself, and those named here as its last layers
+  --role NAME        the same with the role of that name (in the current folder, without --workspace)
   --method METHOD    of the request that explain is about, in upper case (default GET)
   --json             one JSON document
 
@@ -53,80 +62,110 @@ each 2 for a wrong command line and for a policy that cannot be loaded.
 export const policyCommand: Command = {
   summary: 'check, explain and show policies',
   usage: USAGE,
-  run: (argv, io) => Promise.resolve().then(() => runPolicy(argv, io)),
+  async run([name, ...rest], io) {
+    switch (parseVerb('policy', name, ['check', 'explain', 'show'])) {
+      case 'check':
+        return check(rest, io)
+      case 'explain':
+        return explain(rest, io)
+      case 'show':
+        return show(rest, io)
+    }
+  },
 }
 
-function runPolicy([name, ...rest]: readonly string[], io: Io): number {
-  switch (parseVerb('policy', name, ['check', 'explain', 'show'])) {
-    case 'check':
-      return check(rest, io)
-    case 'explain':
-      return explain(rest, io)
-    case 'show':
-      return show(rest, io)
-  }
-}
+const LAYER_FLAGS = { policy: { type: 'string', multiple: true }, workspace: { type: 'string' }, role: { type: 'string' } } as const
 
-function check(argv: readonly string[], io: Io): number {
-  const { paths = [], isJson } = readPaths(argv, CHECK)
-  if (paths.length === 0) throw new SallyportError('usage', 'PATH is missing: name the policy file to check', { hint: `usage: ${CHECK}` })
-  const { errors, warnings, isMissing } = checkPolicy(paths, { policyDirs: policyDirs(io.env) })
+type Asked = { readonly workspace?: string | undefined; readonly role?: string | undefined }
+
+async function check(argv: readonly string[], io: Io): Promise<number> {
+  const { paths = [], isJson, asked } = readPaths(argv, CHECK)
+  const layers = await sessionLayers(paths, asked, io)
+  if (paths.length === 0 && layers === undefined)
+    throw new SallyportError('usage', 'PATH is missing: name the policy file to check', { hint: `usage: ${CHECK}` })
+  const found = checkPolicy(layers?.files ?? paths, { policyDirs: policyDirs(io.env), restricted: layers?.restricted ?? [] })
+  const of = (severity: LayerProblem['severity']): Diagnostic[] =>
+    (layers?.problems ?? [])
+      .filter((problem) => problem.severity === severity)
+      .map(({ file, message }) => ({ file, line: 0, column: 0, message }))
+  const [errors, warnings] = [
+    [...of('error'), ...found.errors],
+    [...of('warning'), ...found.warnings],
+  ]
   if (isJson) {
-    const code = errors.length === 0 ? undefined : isMissing ? 'policy_not_found' : 'policy_invalid'
+    const code = errors.length === 0 ? undefined : found.isMissing ? 'policy_not_found' : 'policy_invalid'
     io.out(printJson({ ok: errors.length === 0, ...(code && { code }), errors, warnings }))
   } else {
-    for (const { what, found } of [
-      { what: 'error', found: errors },
-      { what: 'warning', found: warnings },
+    for (const { what, list } of [
+      { what: 'error', list: errors },
+      { what: 'warning', list: warnings },
     ]) {
-      for (const diagnostic of found) io.out(`${what}  ${formatDiagnostic(diagnostic)}\n`)
+      for (const diagnostic of list) io.out(`${what}  ${visible(formatDiagnostic(diagnostic))}\n`)
     }
-    io.out(`${paths.join(', ')}: ${count(errors, 'error')}, ${count(warnings, 'warning')}\n`)
+    const names = layers === undefined ? paths : [...layers.files, ...layers.restricted].map(({ file }) => file)
+    io.out(`${names.join(', ') || 'no layer'}: ${count(errors, 'error')}, ${count(warnings, 'warning')}\n`)
   }
   return errors.length === 0 ? 0 : 2
 }
 
-function explain(argv: readonly string[], io: Io): number {
+async function explain(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(
     argv,
-    {
-      json: { type: 'boolean' },
-      method: { type: 'string', default: 'GET' },
-      policy: { type: 'string', multiple: true },
-    },
+    { json: { type: 'boolean' }, method: { type: 'string', default: 'GET' }, ...LAYER_FLAGS },
     { min: 1, max: 1, names: ['URL'], usage: EXPLAIN },
   )
-  const explanation = explainRequest(load(values.policy, io), positionals[0] ?? '', values.method)
+  const { policy } = await load(values.policy, values, io)
+  const explanation = explainRequest(policy, positionals[0] ?? '', values.method)
   io.out(values.json === true ? printJson(explanation) : printExplanation(explanation))
   return 0
 }
 
-function show(argv: readonly string[], io: Io): number {
-  const { paths, isJson } = readPaths(argv, SHOW)
-  const policy = load(paths, io)
-  io.out(isJson ? printJson({ digest: policy.digest, ...showPolicy(policy) }) : printPolicy(showPolicy(policy)))
+async function show(argv: readonly string[], io: Io): Promise<number> {
+  const { paths, isJson, asked } = readPaths(argv, SHOW)
+  const { policy, layers } = await load(paths, asked, io)
+  const kinds = layers && [...layers.files.map(({ layer, file }) => ({ layer, file })), ...layers.restricted.map(restrictedLayer)]
+  io.out(
+    isJson
+      ? printJson({ digest: policy.digest, ...(kinds && { layers: kinds }), ...showPolicy(policy) })
+      : printPolicy(showPolicy(policy), new Map(kinds?.map(({ layer, file }) => [file, layer]))),
+  )
   return 0
 }
 
+function restrictedLayer({ file }: { readonly file: string }): { layer: string; file: string } {
+  return { layer: "the workspace's own, which may only deny or ask", file }
+}
+
 /** Files as arguments or by --policy. Not both: which is the later layer would be a guess. */
-function readPaths(argv: readonly string[], usage: string): { paths: readonly string[] | undefined; isJson: boolean } {
-  const { values, positionals } = parseFlags(
-    argv,
-    { json: { type: 'boolean' }, policy: { type: 'string', multiple: true } },
-    { min: 0, max: Infinity, usage },
-  )
+function readPaths(argv: readonly string[], usage: string): { paths: readonly string[] | undefined; isJson: boolean; asked: Asked } {
+  const { values, positionals } = parseFlags(argv, { json: { type: 'boolean' }, ...LAYER_FLAGS }, { min: 0, max: Infinity, usage })
   if (values.policy !== undefined && positionals.length > 0) {
     throw new SallyportError('usage', `"${positionals[0] ?? ''}" and --policy both name policy files: which comes first is not clear`, {
       hint: `name all files one way; usage: ${usage}`,
     })
   }
-  return { paths: values.policy ?? (positionals.length > 0 ? positionals : undefined), isJson: values.json === true }
+  const { workspace, role } = values
+  const paths = values.policy ?? (positionals.length > 0 ? positionals : undefined)
+  return { paths, isJson: values.json === true, asked: { workspace, role } }
 }
 
-function load(paths: readonly string[] | undefined, io: Io): Policy {
+/** All layers of a session, where one is asked about. */
+async function sessionLayers(paths: readonly string[], { workspace, role }: Asked, io: Io): Promise<SessionLayers | undefined> {
+  if (workspace === undefined && role === undefined) return undefined
+  const home = homeOf(io.env)
+  return layersOf({ home, workspace: workspace ?? '.', role, sessionFiles: paths, trust: openTrust(home, system) })
+}
+
+async function load(paths: readonly string[] | undefined, asked: Asked, io: Io): Promise<{ policy: Policy; layers?: SessionLayers }> {
+  const layers = await sessionLayers(paths ?? [], asked, io)
+  if (layers !== undefined) {
+    const { files, restricted } = inputsOf(layers)
+    return { policy: loadPolicy(files, { policyDirs: policyDirs(io.env), restricted }), layers }
+  }
   const used = paths ?? (io.env['SALLYPORT_POLICY'] ?? '').split(':').filter((path) => path !== '')
-  if (used.length === 0) throw new SallyportError('usage', 'no policy is named', { hint: 'add --policy PATH, or set SALLYPORT_POLICY' })
-  return loadPolicy(used, { policyDirs: policyDirs(io.env) })
+  if (used.length === 0)
+    throw new SallyportError('usage', 'no policy is named', { hint: 'add --policy PATH or --workspace DIR, or set SALLYPORT_POLICY' })
+  return { policy: loadPolicy(used, { policyDirs: policyDirs(io.env) }) }
 }
 
 function printExplanation(explanation: Explanation): string {
@@ -162,10 +201,11 @@ function describeAnswers({ scrub, secrets, accessTokens = [] }: ExplainedAnswers
   }
 }
 
-function printPolicy(policy: EffectivePolicy): string {
+/** @param layers by file, whose word it is */
+function printPolicy(policy: EffectivePolicy, layers: ReadonlyMap<string, string>): string {
   const lines = [
     `files`,
-    ...policy.files.map((file) => `  ${file}`),
+    ...policy.files.map((file) => `  ${file}${layers.has(file) ? `  (${layers.get(file) ?? ''})` : ''}`),
     describeSetting('mode', policy.mode),
     policy.harness === undefined ? 'harness none' : describeSetting('harness', policy.harness),
     describeSetting('lease', policy.lease),
@@ -179,12 +219,35 @@ function printPolicy(policy: EffectivePolicy): string {
     lines.push(`  ${credential.id}  ${describeCredential(credential)}  (${formatPlace(credential.from)})`)
   lines.push(`secrets${policy.secrets.length === 0 ? ' none' : ''}`)
   for (const secret of policy.secrets) lines.push(`  ${secret.name}  ${describeSecret(secret)}  (${formatPlace(secret.from)})`)
+  lines.push(...describeSession(policy))
   return `${lines.join('\n')}\n`
 }
 
 function describeSecret({ source, resources, ttlMs }: EffectivePolicy['secrets'][number]): string {
   const parts = [describeSource(source), resources && `for ${resources.join(' ')}`, ttlMs && `kept for ${ttlMs / 1000} s`]
   return parts.filter(Boolean).join('  ')
+}
+
+/** What says something about the session around the gate; what is the default of whoever makes it is left out. */
+function describeSession({ filesystem, session }: EffectivePolicy): string[] {
+  const { workspace, hide, gitMetadata } = filesystem
+  const { user, memoryBytes, ...rest } = session
+  const said: [string, Said<string | number>][] = [
+    ['workspace', workspace],
+    ...hide.map((pattern): [string, Said<string>] => ['hide', pattern]),
+    ['git_metadata', gitMetadata],
+    ['user', { ...user, value: typeof user.value === 'string' ? user.value : `${user.value.uid}:${user.value.gid}` }],
+    ...(memoryBytes === undefined
+      ? []
+      : [['memory', { ...memoryBytes, value: `${memoryBytes.value / 1_024 ** 2}m` }] as [string, Said<string>]]),
+    ...Object.entries(rest),
+  ]
+  return [
+    'session',
+    ...said
+      .filter(([, { from }]) => from !== undefined)
+      .map(([name, { value, from }]) => `  ${describeSetting(name, { value: String(value), ...(from && { from }) })}`),
+  ]
 }
 
 function describeSetting(name: string, { value, from }: { readonly value: string; readonly from?: Place }): string {

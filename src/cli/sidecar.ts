@@ -20,6 +20,8 @@ it read both anew. Configured by environment:
   SALLYPORT_SUBNET        the jail's subnet: clients from elsewhere are refused (required)
   SALLYPORT_POLICY        policy files, separated by ":" (required)
   SALLYPORT_AUDIT         the audit file (required without a controller; with one it is in memory until the controller has it)
+  SALLYPORT_POLICY_RESTRICTED  policy files that may only deny or ask about what those allow, separated by ":"
+  SALLYPORT_POLICY_DIRS   where extends and harnesses are looked for, separated by ":" (default: the image's, the home folder's)
   SALLYPORT_CA_DIR        folder for ca.crt and truststore.p12, shared with the agent (required)
   SALLYPORT_CA_PERSIST    folder of its own that keeps the certificate authority over restarts
   SALLYPORT_UPSTREAM_CA   PEM file of authorities that upstreams may be certified by
@@ -41,6 +43,7 @@ it read both anew. Configured by environment:
     const address = required(io, 'SALLYPORT_SIDECAR_IP')
     if (isIP(address) !== 4) throw new SallyportError('config_invalid', `SALLYPORT_SIDECAR_IP "${address}" is not an IPv4 address`)
     const policies = required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean)
+    const restricted = (io.env['SALLYPORT_POLICY_RESTRICTED'] ?? '').split(':').filter(Boolean)
     const hosts = [address, '127.0.0.1']
     const control = controlOf(io)
     const session = control ? required(io, 'SALLYPORT_SESSION') : io.env['SALLYPORT_SESSION'] || newSessionId()
@@ -49,7 +52,7 @@ it read both anew. Configured by environment:
         version: VERSION,
         session,
         ...(io.env['SALLYPORT_WORKSPACE'] && { workspace: io.env['SALLYPORT_WORKSPACE'] }),
-        loadPolicy: () => loadPolicy(policies, { policyDirs: policyDirs(io.env) }),
+        loadPolicy: () => loadPolicy(policies, { policyDirs: policyDirs(io.env), restricted }),
         http: hosts.map((host) => ({ host, port: PORTS.proxy })),
         socks: hosts.map((host) => ({ host, port: PORTS.socks })),
         transparent: hosts.flatMap((host) => [

@@ -30,7 +30,11 @@ ${FLAGS}  --detach           does not attach; prints the session's id
   --detach-keys KEYS keys to detach with (default ctrl-p,ctrl-q)
 `,
   async run(argv, io) {
-    const { request, values } = parseUp(argv, { detach: { type: 'boolean', default: false }, json: { type: 'boolean', default: false }, 'detach-keys': { type: 'string' } }, UP)
+    const { request, values } = parseUp(
+      argv,
+      { detach: { type: 'boolean', default: false }, json: { type: 'boolean', default: false }, 'detach-keys': { type: 'string' } },
+      UP,
+    )
     const daemon = daemonClient(homeOf(io.env))
     const isDetached = values['detach'] === true
     if (!isDetached && values['json'] === true) throw new SallyportError('usage', '--json needs --detach', { hint: UP })
@@ -110,6 +114,9 @@ async function startSession(daemon: DaemonClient, request: Wanted, io: Io): Prom
     if (typeof line['step'] === 'string') io.err(`· ${shown(line['step'])}\n`)
     if (line['session'] !== undefined) session = line['session'] as SessionView
   })
-  if (session === undefined) throw new SallyportError('daemon_unavailable', 'the daemon ended before the session was up', { hint: 'see its log; start it again: sallyport daemon' })
+  if (session === undefined)
+    throw new SallyportError('daemon_unavailable', 'the daemon ended before the session was up', {
+      hint: 'see its log; start it again: sallyport daemon',
+    })
   return session
 }

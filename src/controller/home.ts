@@ -57,7 +57,9 @@ function lock(home: string): Disposable {
 export function freeSocketPath(home: string): string {
   const path = join(home, 'daemon.sock')
   if (Buffer.byteLength(path) > 100)
-    throw new SallyportError('config_invalid', `SALLYPORT_HOME "${home}" is too long for a socket in it`, { hint: 'name one of 80 characters or fewer' })
+    throw new SallyportError('config_invalid', `SALLYPORT_HOME "${home}" is too long for a socket in it`, {
+      hint: 'name one of 80 characters or fewer',
+    })
   rmSync(path, { force: true })
   return path
 }

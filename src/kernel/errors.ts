@@ -205,13 +205,26 @@ export const ERRORS = {
     means: 'The vault has other values for names of the file, and they are not older. Nothing was imported.',
   },
   input_ended: { to: 'operator', exit: 1, means: 'What was asked for at the terminal was not given.' },
-  daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not run, or does not answer.' },
   daemon_refused: { to: 'operator', exit: 1, means: 'The daemon could not do what it was asked for.' },
   provider_cannot: {
     to: 'operator',
     exit: 1,
     means: 'The place where a secret is kept cannot do this: it is only read, or it lists nothing.',
   },
+  lease_invalid: { to: 'operator', exit: 1, means: 'A lease is not valid. Only the class of the reason is said.' },
+  lease_key_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The key of the leases is damaged, foreign or readable by others. It is never replaced silently.',
+  },
+  policy_untrusted: {
+    to: 'operator',
+    exit: 2,
+    means: 'The policy that a workspace brings itself says more than that something is denied or asked about, and is not trusted.',
+  },
+  workspace_refused: { to: 'operator', exit: 2, means: 'The workspace, or a file of it that counts, is not one that can be used.' },
+  trust_invalid: { to: 'operator', exit: 1, means: 'The file of trusted workspace policies is damaged, foreign or open to others.' },
+  daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not answer at its socket, or not to this user.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

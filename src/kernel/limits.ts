@@ -156,6 +156,23 @@ export const LIMITS = {
   /** One policy file, and all that it extends. */
   policyFileBytesMax: 1024 * 1024,
   policyFilesMax: 64,
+  /** The policy that a workspace brings itself, which its agent may write, and the rules in it. */
+  workspacePolicyBytesMax: 256 * 1024,
+  restrictedRulesMax: 1_000,
+  /** What policies may ask for a session: patterns of hidden files, memory, processors, processes. */
+  hiddenPatternsMax: 256,
+  sessionMemoryBytesMin: 64 * 1024 ** 2,
+  sessionMemoryBytesMax: 4_096 * 1024 ** 3,
+  sessionCpusMin: 0.1,
+  sessionCpusMax: 1_024,
+  sessionPidsMin: 16,
+  sessionPidsMax: 1_000_000,
+  /** The largest user id: the one above it means "no change" to the kernel (chown(2)). */
+  userIdMax: 4_294_967_294,
+  imageNameCharsMax: 512,
+  /** Workspaces whose own policy the operator has trusted, and the file that says so. */
+  trustedWorkspacesMax: 1_000,
+  trustFileBytesMax: 1024 * 1024,
   /** A body that a credential is written into or signs is held whole, up to so much: 413 `body_too_large`. */
   heldBodyBytesMax: 4 * 1024 * 1024,
   /** All such bodies together: 503 `overloaded`. */
@@ -215,6 +232,19 @@ export const LIMITS = {
   /** Approvals kept: for one request until it comes, so long at most; for the session. The oldest give way. */
   approvalsMax: 1_000,
   approvalOnceMs: 300_000,
+  /** A lease as it is sent; its short form fits where RFC 1929 has 255 bytes. Longer ones are not looked at: `lease_invalid`. */
+  leaseCharsMax: 8_192,
+  leaseShortCharsMax: 255,
+  /** One claim of a lease, and how many methods it may name. */
+  leaseTextCharsMax: 256,
+  leaseMethodsMax: 16,
+  /** The file of the lease key. */
+  leaseKeyFileBytesMax: 16 * 1024,
+  /** Keys before the current one whose leases stay valid while their sessions live: older ones are refused. */
+  leaseFormerKeysMax: 8,
+  /** One call to the daemon's API, and what it answers. */
+  daemonRequestMs: 30_000,
+  daemonAnswerBytesMax: 16 * 1024 * 1024,
   /** What was running when the connections ended has so long to be recorded before the audit is closed. */
   settleMs: 5_000,
   /** Secrets in one vault: `vault_full`. */

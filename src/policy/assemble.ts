@@ -1,10 +1,12 @@
 import type { Diagnostic, EffectivePolicy, EffectiveRoute, EffectiveRule, EffectiveSecret, Place, Plane } from './model.ts'
 import { toCredential } from './credential-entries.ts'
+import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
 import type { Layer } from './layers.ts'
 import { parseUpstream } from './routes.ts'
 import { Credential } from './schema-credentials.ts'
 import { Network, RouteEntry, Rule, SecretEntry, type RouteEntryShape, type RuleEntry, type SecretEntryShape } from './schema.ts'
+import { assembleFilesystem, assembleSession } from './sections.ts'
 import { parseSource } from './sources.ts'
 
 /** Rules without `ports` are about these. */
@@ -60,6 +62,8 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
           return entry === undefined ? [] : [toSecret(entry, from)]
         }),
       ),
+      filesystem: assembleFilesystem(layers),
+      session: assembleSession(layers),
     },
     errors: [
       ...[...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),
@@ -81,27 +85,6 @@ export function formatPlace(place: Place): string {
 /** `file:line: message`. */
 export function formatDiagnostic(diagnostic: Diagnostic): string {
   return `${formatPlace(diagnostic)}: ${diagnostic.message}`
-}
-
-/** The entries of a list of a file, each with its place; none where there is no list. */
-export function entriesOf(layer: Layer, path: readonly string[]): { raw: unknown; from: Place }[] {
-  const list = valueAt(layer.document.data, path)
-  if (!Array.isArray(list)) return []
-  return list.map((raw: unknown, index) => ({ raw, from: layer.document.placeOf([...path, index]) }))
-}
-
-/** What stands at a path of keys, or `undefined`. */
-export function valueAt(data: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>(
-    (value, key) =>
-      typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined,
-    data,
-  )
-}
-
-/** False for what should be a list and is none: its entries are unknown. */
-export function isListOrNone(value: unknown): boolean {
-  return value === undefined || Array.isArray(value)
 }
 
 /** A rule without the fields that are wrong, where id, host and action are right. */
@@ -144,7 +127,8 @@ function protocolOf(entry: RuleEntry): EffectiveRule['protocol'] {
   return entry.action === 'allow' || HTTP_FIELDS.some((key) => entry[key] !== undefined) ? 'http' : 'any'
 }
 
-function toRule(entry: RuleEntry, from: Place, plane: Plane): EffectiveRule {
+/** A rule as it holds, with all defaults. */
+export function toRule(entry: RuleEntry, from: Place, plane: Plane): EffectiveRule {
   const protocol = protocolOf(entry)
   return {
     id: entry.id,
@@ -191,7 +175,7 @@ function toSecret(entry: SecretEntryShape, from: Place): EffectiveSecret {
 }
 
 /** What contradicts itself within one rule. */
-function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnostic[] {
+export function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnostic[] {
   const { from, action } = rule
   const say = (message: string): Diagnostic => ({ ...from, message: `rule "${rule.id}": ${message}` })
   const isWritten = (key: keyof RuleEntry): boolean => written[key] !== undefined

@@ -174,7 +174,7 @@ function mismatch(
   mode: NetworkMode,
   isUnread: boolean,
 ): { matches: boolean; why: string } {
-  if (!isInForce(rule, mode)) return { matches: false, why: `network.mode: ${mode} leaves it without effect` }
+  if (rule.restricted !== true && !isInForce(rule, mode)) return { matches: false, why: `network.mode: ${mode} leaves it without effect` }
   if (!ports.has(facts.port)) return { matches: false, why: `port ${facts.port} is not among ${rule.ports.join(', ')}` }
   if (rule.protocol === 'tcp') return { matches: false, why: 'it is about tcp connections, not about HTTP requests' }
   if (methods && !methods.has(facts.method))

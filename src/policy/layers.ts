@@ -7,6 +7,9 @@ import { readDocument, type PolicyDocument } from './document.ts'
 import type { Diagnostic, Place, Plane } from './model.ts'
 import { shapeProblems } from './shape.ts'
 
+/** A policy file: its path, or a text that was read already and the path that messages name. */
+export type PolicyInput = string | { readonly file: string; readonly text: string }
+
 /** One file that was read. Its document may have errors in parts. */
 export type Layer = {
   readonly file: string
@@ -26,10 +29,25 @@ export type Layers = {
   readonly isMissing: boolean
   /** Sections of which something could not be read: what seems to be missing from them may be there. */
   readonly doubts: ReadonlySet<Section>
+  readonly sources: Sources
+}
+
+/** All that was read, to the letter: so that what was looked at is what is used elsewhere. */
+export type Sources = {
+  /** Each by the name that it was found under, and its real path. */
+  readonly files: readonly { readonly file: string; readonly real: string; readonly text: string }[]
+  /** Names of `extends`, and of the harness (`harness/NAME`), each with the real path of the file that it leads to. */
+  readonly names: ReadonlyMap<string, string>
 }
 
 /** A file that was read, by its real path, with those that it extends. */
-type ReadFile = { readonly file: string; readonly document: PolicyDocument; readonly real: string; readonly bases: readonly string[] }
+type ReadFile = {
+  readonly file: string
+  readonly document: PolicyDocument
+  readonly text: string
+  readonly real: string
+  readonly bases: readonly string[]
+}
 
 type Reading = {
   readonly files: ReadFile[]
@@ -38,19 +56,31 @@ type Reading = {
   readonly dirs: readonly string[]
   isMissing: boolean
   readonly doubts: Set<Section>
+  readonly names: Map<string, string>
 }
 
 /** Reads the files and all that they extend, each once, with every error of every file. */
-export function readLayers(paths: readonly string[], policyDirs: readonly string[]): Layers {
-  const reading: Reading = { files: [], errors: [], done: new Set(), dirs: policyDirs, isMissing: false, doubts: new Set() }
-  for (const path of paths) readFile(reading, path, { file: path, line: 0, column: 0 }, [])
+export function readLayers(inputs: readonly PolicyInput[], policyDirs: readonly string[]): Layers {
+  const reading: Reading = {
+    files: [],
+    errors: [],
+    done: new Set(),
+    dirs: policyDirs,
+    isMissing: false,
+    doubts: new Set(),
+    names: new Map(),
+  }
+  for (const input of inputs) {
+    const file = typeof input === 'string' ? input : input.file
+    readFile(reading, input, { file, line: 0, column: 0 }, [])
+  }
   const harness = readHarness(reading)
   const layers = reading.files.map(({ file, document, real }): Layer => ({
     file,
     document,
     plane: harness.has(real) ? 'control_plane' : 'agent',
   }))
-  return { ...reading, layers }
+  return { ...reading, layers, sources: { files: reading.files, names: reading.names } }
 }
 
 /**
@@ -73,6 +103,7 @@ function readHarness(reading: Reading): ReadonlySet<string> {
   }
   const count = reading.files.length
   const real = readFile(reading, file, place, [])
+  if (real !== undefined) reading.names.set(`harness/${name}`, real)
   const fresh = reading.files.splice(count)
   reading.files.unshift(...fresh)
   for (const { document } of fresh)
@@ -113,11 +144,14 @@ function harnessNames(dirs: readonly string[]): string[] {
 }
 
 /** Gives back the file's real path, where it has one. */
-function readFile(reading: Reading, file: string, from: Place, above: readonly string[]): string | undefined {
-  let real: string
+function readFile(reading: Reading, input: PolicyInput, from: Place, above: readonly string[]): string | undefined {
+  const file = typeof input === 'string' ? input : input.file
+  let real = file
   try {
     real = realpathSync(file)
   } catch (error) {
+    // A text that was read already may have lost its file since.
+    if (typeof input !== 'string') return readOnce(reading, input, real, from, above)
     reading.isMissing = true
     doubtAll(reading)
     reading.errors.push({
@@ -126,6 +160,11 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
     })
     return undefined
   }
+  return readOnce(reading, input, real, from, above)
+}
+
+function readOnce(reading: Reading, input: PolicyInput, real: string, from: Place, above: readonly string[]): string {
+  const file = typeof input === 'string' ? input : input.file
   if (above.includes(real)) {
     reading.errors.push({ ...from, message: `extends in a circle: ${[...above.slice(above.indexOf(real)), real].join(' → ')}` })
     return real
@@ -139,7 +178,7 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
       reading.errors.push({ ...from, message: `more than ${LIMITS.policyFilesMax} policy files` })
     return real
   }
-  const text = readText(file)
+  const text = typeof input === 'string' ? readText(file, LIMITS.policyFileBytesMax) : input.text
   if (typeof text !== 'string') {
     doubtAll(reading)
     if (text.isMissing) reading.isMissing = true
@@ -161,7 +200,9 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
     const found = find(reading.dirs, name)
     if (found !== undefined) {
       const base = readFile(reading, found, place, [...above, real])
-      if (base !== undefined) bases.push(base)
+      if (base === undefined) continue
+      bases.push(base)
+      reading.names.set(name, base)
     } else {
       reading.isMissing = true
       doubtAll(reading)
@@ -171,7 +212,7 @@ function readFile(reading: Reading, file: string, from: Place, above: readonly s
       })
     }
   }
-  reading.files.push({ file, document, real, bases })
+  reading.files.push({ file, document, text, real, bases })
   return real
 }
 
@@ -213,15 +254,16 @@ function find(dirs: readonly string[], name: string): string | undefined {
   return undefined
 }
 
-function readText(file: string): string | { problem: string; isMissing: boolean } {
+/** The text of a file of so many bytes at most, or why there is none. */
+export function readText(file: string, bytesMax: number): string | { problem: string; isMissing: boolean } {
   let descriptor: number | undefined
   try {
     // Non-blocking: a FIFO in the place of a file must not hold the start up.
     descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
     const stat = fstatSync(descriptor)
     if (!stat.isFile()) return { problem: `"${file}" is not a file`, isMissing: true }
-    const bytes = readBounded(descriptor)
-    if (bytes === undefined) return { problem: `the file is larger than ${LIMITS.policyFileBytesMax} bytes`, isMissing: false }
+    const bytes = readBounded(descriptor, bytesMax)
+    if (bytes === undefined) return { problem: `the file is larger than ${bytesMax} bytes`, isMissing: false }
     try {
       return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
     } catch {
@@ -234,8 +276,8 @@ function readText(file: string): string | { problem: string; isMissing: boolean 
   }
 }
 
-function readBounded(descriptor: number): Buffer | undefined {
-  const buffer = Buffer.alloc(LIMITS.policyFileBytesMax + 1)
+function readBounded(descriptor: number, bytesMax: number): Buffer | undefined {
+  const buffer = Buffer.alloc(bytesMax + 1)
   let length = 0
   while (length < buffer.length) {
     const count = readSync(descriptor, buffer, length, buffer.length - length, null)

@@ -3,6 +3,7 @@ import type { Refusal } from '../kernel/errors.ts'
 import type { Budget, CredentialFile, CredentialPlace, HeaderPlace, TokenExchange } from '../wire/credential.ts'
 import type { SecretSource } from '../wire/secret-source.ts'
 import type { AddressRange } from './addresses.ts'
+import type { SessionUser } from './session-values.ts'
 
 /** What is known of a request, canonical. */
 export type Facts = {
@@ -133,6 +134,10 @@ export type Policy = {
   readonly isLeaseRequired: boolean
   readonly secrets: readonly SecretGrant[]
   readonly credentials: readonly CredentialBinding[]
+  /** What the agent of a session has of the workspace. */
+  readonly filesystem: FilesystemPolicy
+  /** What a session's containers are made of. The gate itself has no use for it. */
+  readonly session: SessionPolicySection
   readonly warnings: readonly Diagnostic[]
   /** Every part with the place it came from. */
   readonly effective: EffectivePolicy
@@ -140,7 +145,39 @@ export type Policy = {
   readonly digest: string
 }
 
+export type FilesystemPolicy = {
+  readonly workspace: 'rw' | 'ro' | 'none'
+  /** Patterns from the workspace's folder, as they are written: `*` within a name, `**` for any number of folders. */
+  readonly hide: readonly string[]
+  readonly gitMetadata: 'protected' | 'writable'
+}
+
+/** Absent is what whoever makes the session takes by default. */
+export type SessionPolicySection = {
+  readonly image?: string
+  readonly memoryBytes?: number
+  /** Processors, in hundredths at the finest. */
+  readonly cpus?: number
+  readonly pids?: number
+  readonly runtime?: string
+  readonly user: SessionUser
+  /** Absolute path of a file of the host. */
+  readonly seccomp?: string
+}
+
+/** A value, and where it is said; without a place it is the default. */
+export type Said<T> = { readonly value: T; readonly from?: Place }
+
+export type EffectiveFilesystem = {
+  readonly workspace: Said<FilesystemPolicy['workspace']>
+  readonly hide: readonly { readonly value: string; readonly from: Place }[]
+  readonly gitMetadata: Said<FilesystemPolicy['gitMetadata']>
+}
+
+export type EffectiveSession = { readonly [K in keyof SessionPolicySection]: Said<NonNullable<SessionPolicySection[K]>> }
+
 export type EffectiveRule = {
+  /** `workspace:ID` for a rule of a restricted file. */
   readonly id: string
   readonly host: string
   readonly ports: readonly number[]
@@ -156,6 +193,8 @@ export type EffectiveRule = {
   readonly plane: Plane
   readonly scrub: ScrubMode
   readonly ownCredentials?: OwnCredentials
+  /** From a file that may only take away: it denies or asks about what the others allow. */
+  readonly restricted?: true
   readonly from: Place
 }
 
@@ -192,4 +231,6 @@ export type EffectivePolicy = {
   readonly routes: readonly EffectiveRoute[]
   readonly credentials: readonly EffectiveCredential[]
   readonly secrets: readonly EffectiveSecret[]
+  readonly filesystem: EffectiveFilesystem
+  readonly session: EffectiveSession
 }

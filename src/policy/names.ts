@@ -1,5 +1,6 @@
 import { nearest } from '../kernel/nearest.ts'
-import { entriesOf, formatPlace, isListOrNone, valueAt } from './assemble.ts'
+import { formatPlace } from './assemble.ts'
+import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import type { Layer, Section } from './layers.ts'
 import type { Diagnostic, Place } from './model.ts'
 import { Credential } from './schema-credentials.ts'
@@ -46,7 +47,8 @@ export function findNames(layers: readonly Layer[], doubts: ReadonlySet<Section>
   }
 }
 
-function twice(what: string, entries: readonly Entry[], field: string): Diagnostic[] {
+/** Names that stand twice. */
+export function twice(what: string, entries: readonly Entry[], field: string): Diagnostic[] {
   const first = new Map<string, Place>()
   return entries.flatMap(({ raw, from }) => {
     const name = textOf(raw, field)

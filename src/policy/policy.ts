@@ -5,12 +5,14 @@ import { assemble, formatDiagnostic } from './assemble.ts'
 import { findConflicts } from './conflicts.ts'
 import { compileCredentials, partsOf, placeholdersOf } from './credentials.ts'
 import { findResourceProblems, grantSecrets, routeOnlyOf } from './grants.ts'
-import { readLayers } from './layers.ts'
+import { readLayers, type PolicyInput, type Sources } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
+import { readRestricted } from './restricted.ts'
 import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
+import { filesystemOf, sessionOf } from './sections.ts'
 
 export type {
   AllowedRule,
@@ -21,11 +23,15 @@ export type {
   EffectivePolicy,
   EffectiveRoute,
   EffectiveRule,
+  EffectiveSession,
   Facts,
+  FilesystemPolicy,
   Place,
   Policy,
   Route,
   SecretGrant,
+  Said,
+  SessionPolicySection,
   TunnelDecision,
 } from './model.ts'
 export { closedPolicy } from './closed.ts'
@@ -34,33 +40,62 @@ export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
 export { explainRequest, type Explanation } from './explain.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
+export type { PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
 
-/** Where `extends` looks for `NAME.yaml`, in order. */
-export type PolicyOptions = { readonly policyDirs: readonly string[] }
+export type PolicyOptions = {
+  /** Where `extends` looks for `NAME.yaml`, in order. */
+  readonly policyDirs: readonly string[]
+  /** Files that may only deny or ask, about what the others let through: the agent's own side. I??-layers */
+  readonly restricted?: readonly PolicyInput[]
+}
+
+/** What a policy was made of, to the letter. */
+export type PolicySources = Sources & { readonly restricted: readonly { readonly file: string; readonly text: string }[] }
 
 /**
  * Reads policy files as layers and compiles them. Nothing is read again afterwards.
- * @throws policy_invalid, policy_not_found with every error in the message, one a line, each `file:line: …`
+ * @throws policy_invalid, policy_not_found with every error in the message, one a line, each `file:line: …`; policy_untrusted
+ *   when nothing is wrong but that restricted files say more than they may
  */
-export function loadPolicy(paths: readonly string[], options: PolicyOptions): Policy {
-  const { errors, warnings, isMissing, build } = read(paths, options)
+export function loadPolicy(inputs: readonly PolicyInput[], options: PolicyOptions): Policy {
+  return loadPolicyWithSources(inputs, options).policy
+}
+
+/** The same, with the text of every file that was read. @throws policy_invalid, policy_not_found, policy_untrusted */
+export function loadPolicyWithSources(
+  inputs: readonly PolicyInput[],
+  options: PolicyOptions,
+): { readonly policy: Policy; readonly sources: PolicySources } {
+  const { errors, untrusted, warnings, isMissing, build, sources } = read(inputs, options)
+  const all = inOrder([...errors, ...untrusted])
   if (errors.length > 0) {
-    throw new SallyportError(isMissing ? 'policy_not_found' : 'policy_invalid', errors.map(formatDiagnostic).join('\n'), {
+    throw new SallyportError(isMissing ? 'policy_not_found' : 'policy_invalid', all.map(formatDiagnostic).join('\n'), {
       hint: 'the policy is refused as a whole until every line above is settled',
     })
   }
-  return build(warnings)
+  if (untrusted.length > 0) {
+    throw new SallyportError('policy_untrusted', all.map(formatDiagnostic).join('\n'), {
+      hint: 'read the file; then accept it as it is with: sallyport trust, or take these lines out of it',
+    })
+  }
+  return { policy: build(warnings), sources }
 }
 
 /** Every error and every warning of the files and all that they extend. Never throws for what is in them. */
 export function checkPolicy(
-  paths: readonly string[],
+  inputs: readonly PolicyInput[],
   options: PolicyOptions,
 ): { errors: readonly Diagnostic[]; warnings: readonly Diagnostic[]; isMissing: boolean } {
-  const { errors, warnings, isMissing } = read(paths, options)
-  return { errors, warnings, isMissing }
+  const { errors, untrusted, warnings, isMissing } = read(inputs, options)
+  return { errors: inOrder([...errors, ...untrusted]), warnings, isMissing }
+}
+
+/** What a restricted file says beyond denials and questions, each by name: what trusting it would allow. And what is wrong with it. */
+export function inspectRestricted(input: PolicyInput): { readonly errors: readonly Diagnostic[]; readonly allows: readonly Diagnostic[] } {
+  const { errors, untrusted } = readRestricted([input])
+  return { errors: inOrder(errors), allows: inOrder(untrusted) }
 }
 
 /** What is in force, and for every part where it was written. */
@@ -68,23 +103,35 @@ export function showPolicy(policy: Policy): EffectivePolicy {
   return policy.effective
 }
 
-function read(paths: readonly string[], options: PolicyOptions) {
-  const { layers, errors: fileErrors, isMissing, doubts } = readLayers(paths, options.policyDirs)
+function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
+  const { layers, errors: fileErrors, isMissing, doubts, sources } = readLayers(inputs, options.policyDirs)
+  const restricted = readRestricted(options.restricted ?? [])
   const { effective, errors: partErrors, damage } = assemble(layers)
   const names = findNames(layers, doubts)
   const rules = effective.rules.map(parseRule)
   const parts = effective.credentials.flatMap(partsOf)
   const conflicts = findConflicts(effective, rules, parts, damage, doubts)
   const resources = findResourceProblems(effective, doubts.has('routes') || damage.hasRoutes)
-  const errors = inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors, ...resources])
-  return { errors, warnings: inOrder([...conflicts.warnings, ...names.warnings]), isMissing, build }
+  return {
+    errors: inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors, ...resources, ...restricted.errors]),
+    untrusted: restricted.untrusted.map((found) => ({ ...found, message: `${found.message}: ${UNTRUSTED}` })),
+    warnings: inOrder([...conflicts.warnings, ...names.warnings]),
+    isMissing: isMissing || restricted.isMissing,
+    sources: { ...sources, restricted: restricted.files },
+    build,
+  }
 
   function build(warnings: readonly Diagnostic[]): Policy {
     const credentials = effective.credentials.map(toBinding)
     const bindings = new Map(credentials.map((credential) => [credential.id, credential]))
     const { seePaths, ...bound } = compileCredentials(parts, bindings, routeOnlyOf(effective))
+    const whole: EffectivePolicy = {
+      ...effective,
+      files: [...effective.files, ...restricted.files.map(({ file }) => file)],
+      rules: [...effective.rules, ...restricted.rules],
+    }
     return {
-      ...compileRules(rules, effective.mode.value, seePaths),
+      ...compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths),
       routes: effective.routes.map(toRoute),
       judgeAddresses,
       judgeName,
@@ -92,13 +139,17 @@ function read(paths: readonly string[], options: PolicyOptions) {
       placeholders: placeholdersOf(credentials),
       secrets: grantSecrets(effective),
       credentials,
+      filesystem: filesystemOf(effective),
+      session: sessionOf(effective),
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
-      effective,
-      digest: digestOf(effective),
+      effective: whole,
+      digest: digestOf(whole),
     }
   }
 }
+
+const UNTRUSTED = "a workspace's own policy may only deny or ask until it is trusted"
 
 function toBinding({
   domains: _domains,

@@ -5,6 +5,7 @@ import { isInForce, notPublic, OPEN_PORTS, OPEN_RULE } from './modes.ts'
 import type { Decision, Facts, NetworkMode, Policy, Route, TunnelDecision } from './model.ts'
 import { pathOf, pathProblem } from './paths.ts'
 import { rankRules, withStricter, type ParsedRule, type Ranked } from './ranking.ts'
+import { compileRestrictions } from './restrictions.ts'
 import { noneOfHarness, notAllowed, notCanonical, nothingAllows, outsideRoute } from './refusals.ts'
 import { judgeTunnel, type Otherwise } from './tunnels.ts'
 
@@ -19,14 +20,29 @@ type Compiled = {
 
 const OPEN: Decision = { action: 'allow', rule: OPEN_RULE }
 
+/** @param source rules of restricted files only take away from what the others let through */
 export function compileRules(source: readonly ParsedRule[], mode: NetworkMode, credentialsSeePaths: (host: Hostname) => boolean): RuleSet {
-  const hosts = indexRules(rankRules(source.filter(({ rule }) => isInForce(rule, mode))))
+  const [restricted, full] = [source.filter(({ rule }) => rule.restricted), source.filter(({ rule }) => !rule.restricted)]
+  const hosts = indexRules(rankRules(full.filter(({ rule }) => isInForce(rule, mode))))
   const compiled = { hosts, mode, credentialsSeePaths }
-  return {
+  const rules: RuleSet = {
     decide: (facts) => decide(compiled, facts),
     decideTunnel: (host, port) => decideTunnel(compiled, host, port),
     decideRoute: (route, facts) => decideRoute(compiled, route, facts),
     knowsName: (host) => knowsName(compiled, host),
+  }
+  if (restricted.length === 0) return rules
+  const { ofRequest, ofTunnel } = compileRestrictions(restricted)
+  const tunnel: RuleSet['decideTunnel'] = (host, port) => ofTunnel(rules.decideTunnel(host, port), host, port)
+  return {
+    decide: (facts) => ofRequest(rules.decide(facts), facts),
+    decideTunnel: tunnel,
+    decideRoute: (route, facts) => ofRequest(rules.decideRoute(route, facts), facts),
+    knowsName: (host) =>
+      rules.knowsName(host) &&
+      passingPorts(compiled, host)
+        .values()
+        .some((port) => tunnel(host, port).action !== 'deny'),
   }
 }
 
@@ -88,8 +104,16 @@ function knowsName(compiled: Compiled, host: Hostname): boolean {
   compiled.hosts.each(host, (rules) => found.push(rules))
   const isOpen = compiled.mode === 'open' && notPublic(host) === undefined
   if (!found.some((rules) => rules.hasDenials)) return isOpen || found.some((rules) => rules.passingPorts.size > 0)
-  const ports = found.reduce((all, rules) => all.union(rules.passingPorts), new Set(isOpen ? OPEN_PORTS : []))
-  return ports.values().some((port) => decideTunnel(compiled, host, port).action !== 'deny')
+  return passingPorts(compiled, host)
+    .values()
+    .some((port) => decideTunnel(compiled, host, port).action !== 'deny')
+}
+
+/** Every port that might be reached at this host. */
+function passingPorts(compiled: Compiled, host: Hostname): ReadonlySet<number> {
+  let ports: ReadonlySet<number> = compiled.mode === 'open' && notPublic(host) === undefined ? OPEN_PORTS : new Set()
+  compiled.hosts.each(host, (rules) => (ports = ports.union(rules.passingPorts)))
+  return ports
 }
 
 function unmatchedRequest(compiled: Compiled, host: Hostname, port: number): Decision {

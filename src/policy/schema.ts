@@ -3,6 +3,7 @@ import { Credential } from './schema-credentials.ts'
 import { Addresses, complaint, Host, Id, list, Methods, Paths, SecretName, text } from './schema-fields.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { parseResource } from './resources.ts'
+import { Filesystem, Session } from './schema-session.ts'
 import { parseUpstream } from './routes.ts'
 import { parseSource } from './sources.ts'
 
@@ -94,6 +95,8 @@ export const PolicyFile = z.strictObject({
   routes: z.array(RouteEntry).max(1_000).optional(),
   credentials: z.array(Credential).max(1_000).optional(),
   secrets: z.array(SecretEntry).max(1_000).optional(),
+  filesystem: Filesystem.optional().describe('What the agent of a session sees of the workspace.'),
+  session: Session.optional().describe("What a session's containers are made of."),
 })
 
 export type RuleEntry = z.infer<typeof Rule>
@@ -105,7 +108,7 @@ export type SecretEntryShape = z.infer<typeof SecretEntry>
  * in the file, with "[]" for a position in a list.
  */
 export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
-  '': ['host_commands', 'presence', 'filesystem', 'session'],
+  '': ['host_commands', 'presence'],
 }
 
 /** The JSON Schema that `policies/schema.json` publishes. */

@@ -4,6 +4,7 @@ import type { Diagnostic } from './model.ts'
 import { nearest } from '../kernel/nearest.ts'
 import { Also, Aws, Budget, Credential, Inject, OAuth2 } from './schema-credentials.ts'
 import { CredentialFile, FILE_KINDS } from './schema-files.ts'
+import { Filesystem, Session } from './schema-session.ts'
 import { Network, NOT_YET, PolicyFile, RouteEntry, Rule, SecretEntry } from './schema.ts'
 
 type Path = readonly PropertyKey[]
@@ -26,6 +27,8 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
   'credentials[].oauth2': Object.keys(OAuth2.shape),
   'credentials[].budget': Object.keys(Budget.shape),
   'secrets[]': Object.keys(SecretEntry.shape),
+  filesystem: Object.keys(Filesystem.shape),
+  session: Object.keys(Session.shape),
 }
 
 /** What other systems call the actions. */

@@ -21,11 +21,14 @@ export async function openOperatorApi(
 ): Promise<AsyncDisposable> {
   const app = fastify({ logger: false, bodyLimit: LIMITS.operatorBodyBytesMax, forceCloseConnections: true })
   app.setErrorHandler((error, _request, reply) => sendProblem(reply, error, log))
-  app.setNotFoundHandler((request, reply) => sendProblem(reply, new SallyportError('usage', `the daemon has no ${request.method} ${request.url}`), log))
+  app.setNotFoundHandler((request, reply) =>
+    sendProblem(reply, new SallyportError('usage', `the daemon has no ${request.method} ${request.url}`), log),
+  )
   addRoutes(app)
   app.server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy())
-    if (!takeUpgrade(request, socket, head)) refuseUpgrade(socket, new SallyportError('usage', `the daemon has no stream ${request.url ?? ''}`))
+    if (!takeUpgrade(request, socket, head))
+      refuseUpgrade(socket, new SallyportError('usage', `the daemon has no stream ${request.url ?? ''}`))
   })
   // Between bind and chmod the folder's own mode keeps others out.
   await app.listen({ path })
@@ -34,7 +37,12 @@ export async function openOperatorApi(
 }
 
 /** RFC 9457, with the code and the hint of the error. A fault of ours says no more than that. */
-export function problemOf(error: unknown): { readonly status: number; readonly code: string; readonly detail: string; readonly hint?: string } {
+export function problemOf(error: unknown): {
+  readonly status: number
+  readonly code: string
+  readonly detail: string
+  readonly hint?: string
+} {
   if (error instanceof SallyportError) {
     const entry = ERRORS[error.code]
     const status = entry.to === 'agent' ? entry.status : entry.exit === 2 ? 400 : 409

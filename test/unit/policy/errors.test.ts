@@ -183,7 +183,7 @@ const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
     text: rule('host: a.example.com\nprotocol: udp'),
     error: /:6: network\.rules\[0\]\.protocol must be http or tcp, not "udp"/,
   },
-  ...['host_commands: {}', 'presence: {}', 'filesystem: {}', 'session: {}'].map((line) => ({
+  ...['host_commands: {}', 'presence: {}'].map((line) => ({
     title: line,
     text: `version: 1\n${line}\n`,
     error: new RegExp(`^policy\\.yaml:2: "${line.split(':')[0]}" is known but not enforced by this version: remove it$`),
