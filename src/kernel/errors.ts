@@ -137,6 +137,27 @@ export const ERRORS = {
   audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
   engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
   subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
+  engine_refused: { to: 'operator', exit: 1, means: 'The Docker Engine refused what it was asked, or answered with something else.' },
+  image_missing: { to: 'operator', exit: 1, means: 'The engine does not have the image, and it could not be pulled.' },
+  config_prohibited: {
+    to: 'operator',
+    exit: 2,
+    means: 'A setting, mount, variable or image would undo what holds the agent. It is refused by name, with the reason.',
+  },
+  session_unverified: {
+    to: 'operator',
+    exit: 1,
+    means: 'A container is not what was asked for. Each difference is listed; the session was ended and nothing of it runs.',
+  },
+  session_not_found: { to: 'operator', exit: 1, means: 'There is no session of this id or name.' },
+  session_not_running: { to: 'operator', exit: 1, means: 'The session, or its agent, does not run.' },
+  sidecar_not_ready: { to: 'operator', exit: 1, means: 'The gate of a session did not become ready in time, or ended.' },
+  forward_refused: { to: 'operator', exit: 1, means: 'Nothing in the session takes connections on this port.' },
+  state_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The file that sessions are recorded in is damaged, or is of a newer version. It is never replaced silently.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS
