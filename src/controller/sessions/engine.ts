@@ -11,7 +11,7 @@ export type Engine = {
   pull(name: string, progress: (step: PullStep) => void, signal: AbortSignal): Promise<void>
 
   networks(): Promise<ListedNetwork[]>
-  /** Gives the network's id. @throws engine_refused; `isOverlap` tells whether because of its subnet */
+  /** Gives the network's id. `isOverlap` of docker-engine.ts tells whether it was refused for its subnet. @throws engine_refused */
   createNetwork(options: NetworkOptions): Promise<string>
   network(name: string): Promise<NetworkInspection | undefined>
   connect(network: string, container: string): Promise<void>
