@@ -229,6 +229,7 @@ export const LIMITS = {
   /** Writable folders of a container that live in memory. */
   scratchBytes: 1024 ** 3,
   scratchSmallBytes: 64 * 1024 ** 2,
+  sidecarAuditBytes: 256 * 1024 ** 2,
   scratchRunBytes: 16 * 1024 ** 2,
   /** What the engine keeps of one container's output: so many files of so much. */
   containerLogBytesMax: 10 * 1024 ** 2,

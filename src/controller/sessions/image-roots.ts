@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
 import type { ContainerOptions, Engine } from './engine.ts'
+import { harden } from './hardening.ts'
 
 /** What an image trusts by itself. */
 export type ImageRoots = {
@@ -32,12 +34,12 @@ export async function imageRoots(
   engine: Pick<Engine, 'create' | 'readFile' | 'remove'>,
   image: string,
   folder: string,
-  container: Pick<ContainerOptions, 'name' | 'Labels'>,
+  container: Pick<ContainerOptions, 'name' | 'Labels'> & { readonly runtime: string },
   system: Pick<System, 'random'>,
 ): Promise<ImageRoots> {
   const file = join(folder, `${createHash('sha256').update(image).digest('hex')}.json`)
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as ImageRoots
-  const id = await engine.create(idle(image, container))
+  const id = await engine.create(idle(image, container, container.runtime))
   try {
     const found: { path: string; pem: string }[] = []
     for (const path of CANDIDATES) {
@@ -56,13 +58,25 @@ export async function imageRoots(
 }
 
 /** Never started, and hardened nevertheless. */
-function idle(image: string, { name, Labels }: Pick<ContainerOptions, 'name' | 'Labels'>): ContainerOptions {
-  return {
+function idle(image: string, { name, Labels }: Pick<ContainerOptions, 'name' | 'Labels'>, runtime: string): ContainerOptions {
+  return harden({
+    kind: 'probe',
     name,
-    Labels,
-    Image: image,
-    Entrypoint: ['/nothing'],
-    Cmd: [],
-    HostConfig: { CapDrop: ['ALL'], NetworkMode: 'none', ReadonlyRootfs: true, SecurityOpt: ['no-new-privileges:true'] },
-  } as unknown as ContainerOptions
+    labels: Labels,
+    image,
+    user: { uid: 65_534, gid: 65_534 },
+    command: ['/nothing'],
+    folder: '/',
+    environment: {},
+    binds: [],
+    scratch: [],
+    network: { name: 'none' },
+    memoryBytes: LIMITS.probeMemoryBytes,
+    cpus: 1,
+    processes: 1,
+    runtime,
+    tty: false,
+    stdin: false,
+    keepsLog: false,
+  })
 }
