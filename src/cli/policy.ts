@@ -27,7 +27,6 @@ import {
   type Place,
   type Policy,
   type Said,
-  type SecretSource,
 } from '../policy/policy.ts'
 import { homeOf, parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
 

@@ -6,7 +6,7 @@ import type { Secret } from '../kernel/secret.ts'
 import { system } from '../kernel/system.ts'
 import { nameOf, openVault, placeFile, readPassphraseFile } from '../vault/vault.ts'
 import { homeOf, parseFlags, type Io } from './command.ts'
-import { postToDaemon } from './daemon-request.ts'
+import { daemonClient } from './daemon-client.ts'
 import { askNewPassphrase, askPassphrase } from './secret-input.ts'
 import { openOrMakeVault, parseMethod, vaultAccess } from './vault-access.ts'
 
@@ -71,8 +71,8 @@ export async function importVault(argv: readonly string[], io: Io): Promise<numb
 
 export async function applySecrets(argv: readonly string[], io: Io): Promise<number> {
   parseFlags(argv, {}, { min: 0, max: 0, usage: 'sallyport secret apply' })
-  const answer = Applied.safeParse(await postToDaemon(homeOf(io.env), '/v1/secrets/apply'))
-  if (!answer.success) throw new SallyportError('daemon_refused', 'the daemon answered in a form that this version does not know')
+  const answer = Applied.safeParse(await daemonClient(homeOf(io.env)).request('POST', '/v1/secrets/apply'))
+  if (!answer.success) throw new SallyportError('internal', 'the daemon answered in a form that this version does not know')
   const { version, sessions } = answer.data
   io.out(`version ${version} of the vault is with ${sessions} ${sessions === 1 ? 'session' : 'sessions'}\n`)
   return 0

@@ -205,7 +205,7 @@ export const ERRORS = {
     means: 'The vault has other values for names of the file, and they are not older. Nothing was imported.',
   },
   input_ended: { to: 'operator', exit: 1, means: 'What was asked for at the terminal was not given.' },
-  daemon_refused: { to: 'operator', exit: 1, means: 'The daemon could not do what it was asked for.' },
+  daemon_running: { to: 'operator', exit: 1, means: 'Another daemon works on this home already.' },
   provider_cannot: {
     to: 'operator',
     exit: 1,
@@ -225,6 +225,26 @@ export const ERRORS = {
   workspace_refused: { to: 'operator', exit: 2, means: 'The workspace, or a file of it that counts, is not one that can be used.' },
   trust_invalid: { to: 'operator', exit: 1, means: 'The file of trusted workspace policies is damaged, foreign or open to others.' },
   daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not answer at its socket, or not to this user.' },
+  engine_refused: { to: 'operator', exit: 1, means: 'The Docker Engine refused what it was asked, or answered with something else.' },
+  image_missing: { to: 'operator', exit: 1, means: 'The engine does not have the image, and it could not be pulled.' },
+  config_prohibited: {
+    to: 'operator',
+    exit: 2,
+    means: 'A setting, mount, variable or image would undo what holds the agent. It is refused by name, with the reason.',
+  },
+  session_unverified: {
+    to: 'operator',
+    exit: 1,
+    means: 'A container is not what was asked for. Each difference is listed; the session was ended and nothing of it runs.',
+  },
+  session_not_found: { to: 'operator', exit: 1, means: 'There is no session of this id or name.' },
+  session_not_running: { to: 'operator', exit: 1, means: 'The session, or its agent, does not run.' },
+  forward_refused: { to: 'operator', exit: 1, means: 'Nothing in the session takes connections on this port.' },
+  state_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The file that sessions are recorded in is damaged, or is of a newer version. It is never replaced silently.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

@@ -242,6 +242,10 @@ export const LIMITS = {
   leaseKeyFileBytesMax: 16 * 1024,
   /** Keys before the current one whose leases stay valid while their sessions live: older ones are refused. */
   leaseFormerKeysMax: 8,
+  /** What the operator's commands send to the daemon in one call. */
+  operatorBodyBytesMax: 1024 * 1024,
+  /** Lines of a container's log that are asked for at once. */
+  logTailLinesMax: 1_000_000,
   /** One call to the daemon's API, and what it answers. */
   daemonRequestMs: 30_000,
   daemonAnswerBytesMax: 16 * 1024 * 1024,
@@ -268,9 +272,6 @@ export const LIMITS = {
   keyringMs: 60_000,
   /** The operator at a prompt, and whoever writes to a pipe in their place. */
   operatorInputMs: 600_000,
-  /** An answer of the daemon to a command that does not wait for anything. */
-  daemonAnswerMs: 10_000,
-  daemonAnswerBytesMax: 1024 * 1024,
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   /** Without its controller a sidecar keeps its secrets so long (it is told when it connects), at most the second figure. */
@@ -322,4 +323,50 @@ export const LIMITS = {
   controlLinesPauseMs: 1_000,
   /** An audit without a file: what its keeper has not acknowledged yet. At the limit the answer is no, 503 `audit_unavailable`. */
   auditSegmentBytesMax: 16 * 1024 * 1024,
+  /** One short question to the container engine. Waiting, attaching and pulling are bounded by their signal. */
+  engineCallMs: 60_000,
+  /** After the engine's events broke off they are asked for again so much later. */
+  engineRetryMs: 1_000,
+  /** The gate of a session has so long from its start until it has its secrets and answers: `sidecar_not_ready`. */
+  gateReadyMs: 30_000,
+  /** An agent that is told to end has so long before it is killed. */
+  agentStopMs: 700,
+  /** What a container is given where the policy does not say: memory without swap, processors, processes. */
+  agentMemoryBytes: 4 * 1024 ** 3,
+  agentCpusMax: 2,
+  agentProcessesMax: 512,
+  sidecarMemoryBytes: 1024 ** 3,
+  sidecarCpusMax: 1,
+  sidecarProcessesMax: 256,
+  probeMemoryBytes: 512 * 1024 ** 2,
+  /** Writable folders of a container that live in memory. */
+  scratchBytes: 1024 ** 3,
+  scratchSmallBytes: 64 * 1024 ** 2,
+  sidecarAuditBytes: 256 * 1024 ** 2,
+  scratchRunBytes: 16 * 1024 ** 2,
+  /** What the engine keeps of one container's output: so many files of so much. */
+  containerLogBytesMax: 10 * 1024 ** 2,
+  containerLogFilesMax: 3,
+  /** Certificates of an image, one file: a larger one is not taken for one. */
+  imageFileBytesMax: 8 * 1024 ** 2,
+  /** Links that are followed to a file of an image. */
+  imageLinksMax: 16,
+  /** One frame of a container's output as the engine sends it. */
+  engineFrameBytesMax: 1024 ** 2,
+  /** A name that the operator gives a session. */
+  sessionNameCharsMax: 48,
+  /** Sessions that have ended and are still listed by their id. */
+  sessionsEndedMax: 1_000,
+  /** Jail networks that are tried when the engine finds that they overlap with one that it does not list. */
+  jailTriesMax: 16,
+  /** What a dead controller had asked of the engine may be done only now: it is looked for once more so much later. */
+  reapAgainMs: 10_000,
+  /** Connections to ports of one agent at the same time. */
+  forwardConnectionsMax: 64,
+  /** From the wish for such a connection until it stands. */
+  forwardConnectMs: 10_000,
+  /** What a program of the machinery (a probe) may print. */
+  probeOutputBytesMax: 1024 ** 2,
+  /** Events that wait for one who listens and does not read: beyond, the oldest are lost. */
+  sessionEventsMax: 1_000,
 } as const

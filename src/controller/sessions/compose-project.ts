@@ -9,7 +9,6 @@ import {
   mkdirSync,
   readFileSync,
   readdirSync,
-  readlinkSync,
   realpathSync,
   statSync,
   writeFileSync,
@@ -21,6 +20,8 @@ import { engineCpus, engineHasImage, engineIsolates, engineNetworks, engineRuns 
 import { readEnvFile, writeEnvFile } from './env-file.ts'
 import { GIT_ENVIRONMENT, guardGit, hasGit } from './git-guard.ts'
 import type { Jail } from './jail.ts'
+import { ownerOf } from './owner.ts'
+import { realpathOfNearest } from './real-path.ts'
 import { missingSecrets, readSessionPolicy, type SecretFile, type SessionPolicy } from './session-policy.ts'
 import { reserveJail } from './subnets.ts'
 
@@ -73,10 +74,7 @@ type Plan = {
 }
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** For an operator who is root: the containers' processes are nobody on the host. */
-const UNPRIVILEGED_UID = 10_001
 const AGENT_CPUS_MAX = 2
-const LINKS_MAX = 40
 /** What compose.yaml cannot say for every workspace, beside the project's state. */
 const WORKSPACE_FILE = 'workspace.yaml'
 const DEMO_PROFILE = 'demo'
@@ -299,23 +297,6 @@ function refuseInside(workspace: string, what: string, place: string): void {
       hint: 'keep it outside of what the agent may write',
     })
   }
-}
-
-/** The real path of what exists of a path, with the rest appended: the workspace may be reached through a symlink, also through one to what does not exist yet. */
-function realpathOfNearest(path: string, links = 0): string {
-  if (existsSync(path)) return realpathSync(path)
-  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
-  if (isLink && links >= LINKS_MAX) throw new SallyportError('config_invalid', `"${path}" is a symbolic link that leads nowhere`)
-  if (isLink) return realpathOfNearest(resolve(dirname(path), readlinkSync(path)), links + 1)
-  return join(realpathOfNearest(dirname(path), links), basename(path))
-}
-
-/** The operator; for root the workspace's owner, and where that is root too, a uid that owns nothing. */
-function ownerOf(workspace: string): Owner {
-  const [uid, gid] = [process.getuid?.() ?? UNPRIVILEGED_UID, process.getgid?.() ?? UNPRIVILEGED_UID]
-  if (uid !== 0) return { uid, gid }
-  const folder = statSync(workspace)
-  return folder.uid === 0 ? { uid: UNPRIVILEGED_UID, gid: UNPRIVILEGED_UID } : { uid: folder.uid, gid: folder.gid }
 }
 
 function writeState(plan: Plan, worthless: Worthless): void {

@@ -43,6 +43,15 @@ export function jailOfSubnet(subnet: string): Jail | undefined {
   return jailOf(match[1])
 }
 
+/**
+ * A jail's /24 in two halves: the jail of a session that the controller keeps, and the subnet of its uplink. Taken from the engine's own
+ * pools uplinks would run out at thirty.
+ */
+export function halvedJail({ subnet }: Jail): { readonly jail: Jail; readonly uplink: string } {
+  const prefix = subnet.replace(/\.0\/24$/, '')
+  return { jail: { subnet: `${prefix}.0/25`, sidecar: `${prefix}.2`, ipRange: `${prefix}.64/26` }, uplink: `${prefix}.128/25` }
+}
+
 /** Whether two subnets in CIDR form have an IPv4 address in common. */
 export function subnetsOverlap(a: string, b: string): boolean {
   const [one, two] = [rangeOf(a), rangeOf(b)]

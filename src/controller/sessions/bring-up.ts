@@ -1,0 +1,208 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import { createVerified, startVerified, verifyNetwork } from './containers.ts'
+import { isOverlap } from './docker-engine.ts'
+import type { ContainerOptions, EngineInfo } from './engine.ts'
+import { controlStream, gateReady, leaseDigest, openGateLink, type LiveSession } from './gate.ts'
+import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
+import { imageRoots } from './image-roots.ts'
+import { halvedJail, type Jail } from './jail.ts'
+import type { PlannedSession } from './plan-session.ts'
+import { selftestTarget } from './probe.ts'
+import { makeSessionFolder, writeAgentPart, writePolicy, writeTrust } from './session-files.ts'
+import { engineName, labelsOf, sessionFolder, socketFolder } from './session-names.ts'
+import type { IssuedLease, SessionAuditEvent, SessionParts, SessionRecord } from './session-parts.ts'
+import { agentSpec, sidecarSpec, type SpecContext } from './specs.ts'
+import { reserveJail } from './subnets.ts'
+import { askedOf } from './verify.ts'
+
+/** A session on its way up: what is known of it so far is in `record`, and on disk. */
+export type Rising = Omit<PlannedSession, 'record'> & {
+  readonly live: LiveSession
+  readonly onGate: (state: 'connected' | 'ready' | 'lost') => void
+  /** What was begun and must have ended before anything is taken down. */
+  readonly pending: Promise<unknown>[]
+  record: SessionRecord
+}
+
+/** Records what is about to be done, and tells the operator. */
+export type Step = (name: string) => void
+
+/**
+ * Networks, gate, agent: each made, looked at, and only then used. The agent runs when this resolves.
+ * @throws session_unverified, sidecar_not_ready, engine_refused, subnet_exhausted and whatever the parts throw. What was made is the
+ * caller's to take down, once all of `rising.pending` has settled.
+ */
+export async function bringUp(parts: SessionParts, rising: Rising, step: Step, signal: AbortSignal): Promise<void> {
+  const folder = sessionFolder(parts.home, rising.id)
+  makeSessionFolder(folder)
+  mkdirSync(join(parts.home, 's'), { recursive: true, mode: 0o700 })
+  const lease = await issueAgentLease(parts, rising)
+  const authority = (rising.live.authority = parts.createAuthority(rising.id))
+
+  step('networks')
+  const { jail, roots, workspace } = await layOut(parts, rising, folder)
+  signal.throwIfAborted()
+  save(parts, rising, { kept: workspace.kept, warnings: [...rising.record.warnings, ...workspace.warnings] })
+  const context: SpecContext = { home: parts.home, jail, ...rising }
+  const gate = harden(sidecarSpec(context, gateBinds(parts, rising, folder), await writePolicy(folder, rising.plan.policy)))
+  const agent = harden(
+    agentSpec(context, lease, workspace, [
+      ...writeTrust(folder, roots, authority.certificatePem, parts.system),
+      ...writeAgentPart(folder, jail.sidecar, rising.plan.agent.user ?? rising.record.owner, rising.plan.agent.files),
+      ...rising.binds,
+    ]),
+  )
+
+  step('containers')
+  const container = await raiseGate(parts, rising, { gate, agent }, step, signal)
+
+  if (rising.request.selftest && parts.selftest !== undefined) {
+    step('selftest')
+    await parts.selftest(selftestTarget(parts, rising.record, rising.id, rising.info), signal)
+  } else if (!rising.request.selftest) {
+    await parts.audit(auditEvent(rising, 'selftest_skipped'))
+  }
+  signal.throwIfAborted()
+
+  step('agent')
+  await parts.audit(auditEvent(rising, 'running', [`image ${rising.plan.agent.image} ${rising.agentImage.id}`]))
+  await startAgent(parts, rising.live, { ...rising.record, id: rising.id }, container, rising.info)
+  parts.state.move(rising.id, 'running')
+}
+
+/** Starts the agent and looks at all of the session as it is then. @throws session_unverified, engine_refused */
+export async function startAgent(
+  { engine }: Pick<SessionParts, 'engine'>,
+  live: LiveSession,
+  { id, agent, networks = [] }: SessionRecord & { readonly id: string },
+  container: string,
+  info: EngineInfo,
+): Promise<void> {
+  if (agent === undefined) throw new SallyportError('session_not_running', `session ${id} has no agent`)
+  const found = await startVerified(engine, container, agent, info)
+  await Promise.all(networks.map((network) => verifyNetwork(engine, network, containersOf(id, network.Name))))
+  live.agentRunning = found.State.Running
+  live.agentExitCode = found.State.Running ? undefined : found.State.ExitCode
+}
+
+/** What does not need each other: networks, the image's roots, the workspace, the control channel. */
+async function layOut(parts: SessionParts, rising: Rising, folder: string) {
+  const { id, plan, info, record } = rising
+  const trust = { name: engineName(id, 'trust'), Labels: labelsOf(parts.home, id, 'trust'), runtime: info.defaultRuntime }
+  const work = [
+    makeNetworks(parts, rising),
+    imageRoots(parts.engine, rising.agentImage.id, join(parts.home, 'roots'), trust, parts.system),
+    parts.workspace.mounts({ workspace: record.workspace, filesystem: plan.filesystem, owner: record.owner, filesDir: join(folder, 'files') }),
+    openGateLink(parts, rising.live, record, { onState: rising.onGate, renew: () => {} }),
+  ] as const
+  rising.pending.push(...work)
+  const [jail, roots, workspace] = await Promise.all(work)
+  return { jail, roots, workspace }
+}
+
+/** Both containers are made; the gate is started and ready. Gives the agent's, which does not run yet. */
+async function raiseGate(
+  parts: SessionParts,
+  rising: Rising,
+  { gate, agent }: { readonly gate: ContainerOptions; readonly agent: ContainerOptions },
+  step: Step,
+  signal: AbortSignal,
+): Promise<string> {
+  const { engine } = parts
+  const { id, info, live } = rising
+  const [jail, uplink] = [engineName(id, 'jail'), engineName(id, 'uplink')]
+  const { ids } = rising.record
+  const asked = {
+    sidecar: askedOf(gate, rising.sidecarImage.environment, { [jail]: ids.jail, [uplink]: ids.uplink }),
+    agent: askedOf(agent, rising.agentImage.environment, { [jail]: ids.jail }),
+  }
+  save(parts, rising, asked)
+  const made = createVerified(engine, agent, asked.agent, info)
+  rising.pending.push(made)
+  made.catch(() => {})
+  const sidecar = await createVerified(engine, gate, asked.sidecar, info, { connect: uplink })
+  if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar))
+  signal.throwIfAborted()
+
+  step('gate')
+  await startVerified(engine, sidecar, asked.sidecar, info)
+  if (live.link === undefined) throw new SallyportError('sidecar_not_ready', 'the gate has no control channel')
+  const ready = gateReady(engine, live.link, sidecar, signal)
+  ready.catch(() => {})
+  const container = await made
+  save(parts, rising, { ids: { ...rising.record.ids, sidecar, agent: container } })
+  await ready
+  live.gateHealthy = true
+  return container
+}
+
+function gateBinds(parts: SessionParts, { id, plan, record }: Rising, folder: string): Bind[] {
+  return [
+    { source: join(folder, 'policy'), target: '/etc/sallyport/policy', readOnly: true },
+    ...(record.control === 'unix' ? [{ source: socketFolder(parts.home, id), target: '/run/sallyport', readOnly: true }] : []),
+    ...plan.sidecar.mounts,
+  ]
+}
+
+/** Who may be on a network of a session, by name. */
+export function containersOf(id: string, network: string): string[] {
+  const roles = network === engineName(id, 'jail') ? (['sidecar', 'agent', 'probe'] as const) : (['sidecar'] as const)
+  return roles.map((role) => engineName(id, role))
+}
+
+export function auditEvent(
+  { id, name, record }: Pick<Rising, 'id' | 'name' | 'record'>,
+  event: SessionAuditEvent['event'],
+  details: readonly string[] = [],
+): SessionAuditEvent {
+  return { session: id, name, workspace: record.workspace, event, ...(details.length > 0 && { details }) }
+}
+
+async function issueAgentLease(parts: SessionParts, rising: Rising): Promise<IssuedLease> {
+  const { id, request, record } = rising
+  const role = request.role === undefined ? {} : { role: request.role }
+  const lease = await parts.leases.issue({ session: id, workspace: record.workspace, agent: request.harness ?? 'agent', audience: 'agent', ...role })
+  parts.state.addLease(lease.id, id)
+  save(parts, rising, { agentLeases: [lease.token, lease.short].map(leaseDigest) })
+  return lease
+}
+
+/** Both networks at once. A subnet that the engine has in use without listing it is left for the next. */
+async function makeNetworks(parts: SessionParts, rising: Rising): Promise<Jail> {
+  const { engine, home } = parts
+  const { id, info } = rising
+  const taken = await engine.networks()
+  const sessions = join(home, 'sessions')
+  const [major = 0, minor = 0] = info.apiVersion.split('.').map(Number)
+  const isolates = major > 1 || minor >= 48
+  for (let attempt = 1; ; attempt += 1) {
+    const whole = reserveJail(sessions, id, undefined, taken)
+    const { jail, uplink } = halvedJail(whole)
+    const networks = [
+      jailNetwork(engineName(id, 'jail'), jail, labelsOf(home, id, 'jail'), isolates),
+      uplinkNetwork(engineName(id, 'uplink'), uplink, labelsOf(home, id, 'uplink')),
+    ]
+    save(parts, rising, { jail, uplink, networks })
+    const results = await Promise.allSettled(networks.map((network) => engine.createNetwork(network)))
+    const failed = results.find((result) => result.status === 'rejected')
+    const made = results.map((result) => (result.status === 'fulfilled' ? result.value : undefined))
+    if (failed === undefined) {
+      const [jailId, uplinkId] = made
+      save(parts, rising, { ids: { ...(jailId !== undefined && { jail: jailId }), ...(uplinkId !== undefined && { uplink: uplinkId }) } })
+      await Promise.all(networks.map((network) => verifyNetwork(engine, network, [])))
+      return jail
+    }
+    await Promise.all(made.map((one) => (one === undefined ? undefined : engine.removeNetwork(one))))
+    if (!isOverlap(failed.reason) || attempt === LIMITS.jailTriesMax) throw failed.reason
+    taken.push({ id: '', name: '', labels: {}, project: '', subnets: [whole.subnet] })
+  }
+}
+
+function save(parts: SessionParts, rising: Rising, change: Partial<SessionRecord>): void {
+  rising.record = { ...rising.record, ...change }
+  parts.state.save(rising.id, rising.record)
+}
+

@@ -1,0 +1,89 @@
+import { realpathSync, statSync } from 'node:fs'
+import { SallyportError } from '../../kernel/errors.ts'
+import type { EngineInfo, ImageFacts } from './engine.ts'
+import type { Bind } from './hardening.ts'
+import { checkedSource, guardedPlaces } from './mount-sources.ts'
+import { ownerOf } from './owner.ts'
+import type { SessionParts, SessionPlan, SessionRecord, UpRequest } from './session-parts.ts'
+import { refuseUnsafe } from './specs.ts'
+
+/** What a session will be, before anything of it is made. */
+export type PlannedSession = {
+  readonly id: string
+  readonly name: string
+  readonly request: UpRequest
+  readonly plan: SessionPlan
+  readonly binds: readonly Bind[]
+  readonly info: EngineInfo
+  readonly agentImage: ImageFacts
+  readonly sidecarImage: ImageFacts
+  readonly record: SessionRecord
+}
+
+/**
+ * Everything that can be refused, before anything is made: images, settings, mounts, the place of the workspace.
+ * @throws SallyportError config_prohibited, config_invalid, image_missing, engine_unavailable and whatever `prepare` throws
+ */
+export async function planSession(
+  parts: SessionParts,
+  request: UpRequest,
+  names: { readonly id: string; readonly name: string },
+  signal: AbortSignal,
+): Promise<PlannedSession> {
+  const workspace = realFolder(request.workspace)
+  const [info, plan] = await Promise.all([parts.engine.info(), parts.prepare(request, { ...names, workspace })])
+  const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
+  if (plan.filesystem.workspace !== 'none') checkedSource(workspace, places)
+  const [agentImage, sidecarImage] = await Promise.all([
+    imageOf(parts, plan.agent.image, signal),
+    imageOf(parts, plan.sidecar.image, signal),
+  ])
+  const binds = refuseUnsafe(plan, request, agentImage, places)
+  const runtime = plan.agent.runtime ?? info.defaultRuntime
+  if (!info.runtimes.includes(runtime)) {
+    throw new SallyportError('config_invalid', `the engine has no runtime "${runtime}"`, { hint: `it has ${info.runtimes.join(', ')}` })
+  }
+  const record: SessionRecord = {
+    workspace,
+    ...(request.harness !== undefined && { harness: request.harness }),
+    ...(request.role !== undefined && { role: request.role }),
+    owner: ownerOf(workspace),
+    tty: request.tty,
+    control: canMountSocket(info) ? 'unix' : 'stdio',
+    filesystem: plan.filesystem,
+    warnings: [...plan.warnings, ...engineWarnings(info, plan)],
+    agentLeases: [],
+    ids: {},
+  }
+  return { ...names, request, plan, binds, info, agentImage, sidecarImage, record }
+}
+
+async function imageOf(parts: SessionParts, name: string, signal: AbortSignal): Promise<ImageFacts> {
+  const found = await parts.engine.image(name)
+  if (found !== undefined) return found
+  await parts.engine.pull(name, (step) => parts.onPull?.(name, step), signal)
+  const pulled = await parts.engine.image(name)
+  if (pulled !== undefined) return pulled
+  throw new SallyportError('image_missing', `the engine has no image ${name} after it was pulled`)
+}
+
+/** Else the control channel goes over the engine's own streams. */
+function canMountSocket(info: EngineInfo): boolean {
+  return info.isLocal && !info.isRootless && !info.isRemapped && info.defaultRuntime !== 'runsc'
+}
+
+function engineWarnings(info: EngineInfo, plan: SessionPlan): string[] {
+  const { user } = plan.agent
+  return [
+    ...(user?.uid === 0 ? ['the policy makes the agent root in its container'] : []),
+    ...(info.hasSeccomp || info.isRootless ? [] : ['the engine filters no system calls (seccomp is off)']),
+    ...(info.isRemapped ? ['the engine moves uids (userns-remap): files that the agent makes belong to another uid of the host'] : []),
+    ...(info.isRootless ? ['the engine is rootless: files that the agent makes belong to a uid of your subordinate range'] : []),
+  ]
+}
+
+function realFolder(path: string): string {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found?.isDirectory() !== true) throw new SallyportError('config_invalid', `the workspace "${path}" is not a folder`)
+  return realpathSync(path)
+}

@@ -1,0 +1,90 @@
+import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import { createVerified, startVerified } from './containers.ts'
+import type { ContainerInspection, ContainerOptions, EngineInfo } from './engine.ts'
+import { engineName, labelsOf } from './session-names.ts'
+import type { SelftestTarget, SessionParts, SessionRecord } from './session-parts.ts'
+import { gateCommand } from './specs.ts'
+import { askedOf } from './verify.ts'
+
+/** A session, running or about to, as its ways out are tried: by a container that is as the agent's but for program and name. */
+export function selftestTarget(parts: SessionParts, record: SessionRecord, id: string, info: EngineInfo): SelftestTarget {
+  const { jail, agent, ids } = record
+  if (jail === undefined || agent === undefined || ids.agent === undefined || ids.jail === undefined)
+    throw new SallyportError('session_not_running', `session ${id} is not up`)
+  const container = ids.agent
+  const host = agent.options.HostConfig
+  return {
+    runProbe: (command, signal) => runProbe(parts, record, id, info, command, signal),
+    inspectAgent: () => parts.engine.inspect(container),
+    setting: {
+      subnet: jail.subnet,
+      sidecar: jail.sidecar,
+      networkId: ids.jail,
+      neighbours: parts.state
+        .live()
+        .filter((row) => row.id !== id)
+        .flatMap((row) => (row.record as SessionRecord).jail?.sidecar ?? []),
+      writable: [
+        ...Object.entries(host.Tmpfs).flatMap(([target, options]) => (options.startsWith('rw') ? target : [])),
+        ...host.Mounts.flatMap(({ Target, ReadOnly }) => (ReadOnly ? [] : Target)),
+      ],
+      isRootAllowed: agent.options.User.startsWith('0:'),
+    },
+  }
+}
+
+async function runProbe(
+  parts: SessionParts,
+  record: SessionRecord,
+  id: string,
+  info: EngineInfo,
+  command: readonly string[],
+  signal: AbortSignal,
+): ReturnType<SelftestTarget['runProbe']> {
+  const { engine, home } = parts
+  const { agent, sidecar, ids } = record
+  const [image, twin] = await Promise.all([engine.image(sidecar?.options.Image ?? ''), engine.inspect(ids.agent ?? '')])
+  if (agent === undefined || image === undefined || twin === undefined) throw new SallyportError('session_not_running', `session ${id} is not up`)
+  const [program, ...args] = gateCommand(image, command)
+  const options: ContainerOptions = {
+    ...agent.options,
+    name: engineName(id, 'probe'),
+    Image: image.id,
+    Labels: labelsOf(home, id, 'probe'),
+    Entrypoint: [program],
+    Cmd: args,
+    Tty: false,
+    // The lease among them: as it is in the container, since nobody here has it any more.
+    Env: (twin.Config.Env ?? []).filter((entry) => !isOwnOfGate(entry, image.environment)),
+  }
+  const asked = askedOf(options, image.environment, agent.networks)
+  const probe = await createVerified(engine, options, asked, info)
+  try {
+    const { stream, stderr } = await engine.attach(probe, { tty: false, replay: false })
+    const texts = Promise.all([textOf(stream), stderr === undefined ? '' : textOf(stderr)])
+    texts.catch(() => {})
+    const inspected: ContainerInspection = await startVerified(engine, probe, asked, info)
+    const exitCode = await engine.wait(probe, signal)
+    const [stdout, stderrText] = await texts
+    return { exitCode, stdout, stderr: stderrText, inspected }
+  } finally {
+    await engine.remove(probe)
+  }
+}
+
+/** The gate's image finds its own programs. */
+function isOwnOfGate(entry: string, environment: readonly string[]): boolean {
+  const name = entry.slice(0, entry.indexOf('='))
+  return environment.some((own) => own.startsWith(`${name}=`))
+}
+
+async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
+  const pieces: Buffer[] = []
+  let bytes = 0
+  for await (const piece of stream) {
+    bytes += piece.length
+    if (bytes <= LIMITS.probeOutputBytesMax) pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}

@@ -1,0 +1,85 @@
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
+import { rename, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { javaTruststore, TRUSTSTORE_PASSWORD } from '../../pki/pki.ts'
+import type { System } from '../../kernel/system.ts'
+import { rootCertificates } from 'node:tls'
+import { AGENT_HOME } from './agent-environment.ts'
+import { writeAgentFiles, type Owner } from './agent-files.ts'
+import type { Bind } from './hardening.ts'
+import type { ImageRoots } from './image-roots.ts'
+import type { PolicyText, SessionPlan } from './session-parts.ts'
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
+
+/** The folder of a session, with one for each container's part. */
+export function makeSessionFolder(folder: string): void {
+  for (const path of [folder, ...['agent', 'files', 'policy', 'trust'].map((name) => join(folder, name))]) {
+    mkdirSync(path, { recursive: true })
+    // The folder keeps others of the host out; what lies in it is read by another uid, by the mounts alone.
+    chmodSync(path, path === folder ? 0o700 : 0o755)
+  }
+}
+
+/** The user's entry, the resolver, and the worthless credentials of the agent. */
+export function writeAgentPart(folder: string, gate: string, owner: Owner, files: SessionPlan['agent']['files']): Bind[] {
+  const agent = join(folder, 'agent')
+  writeAgentFiles(agent, owner, { values: {}, files: [] })
+  // Beside the engine's own resolver: 25.0.4 to 26.1.2 asks no server of an internal network.
+  publish(join(agent, 'resolv.conf'), `nameserver ${gate}\noptions timeout:1 attempts:2\n`)
+  const names = ['passwd', 'group', 'resolv.conf']
+  for (const { name, content } of files) {
+    writeFileSync(join(folder, 'files', name), content, { mode: 0o600 })
+    own(join(folder, 'files', name), owner)
+  }
+  return [
+    ...names.map((name) => ({ source: join(agent, name), target: `/etc/${name}`, readOnly: true })),
+    ...files.map(({ name, path }) => ({ source: join(folder, 'files', name), target: `${AGENT_HOME}/${path}`, readOnly: true })),
+  ]
+}
+
+/** Folders of HOME that hold such files: the engine would make them for root, and programs keep more there. */
+export function foldersOf(files: SessionPlan['agent']['files']): string[] {
+  return [...new Set(files.map(({ path }) => dirname(path)).filter((parent) => parent !== '.'))].map((parent) => `${AGENT_HOME}/${parent}`)
+}
+
+/** What the agent trusts: the roots of its image and the session's authority, in every place where programs look. */
+export function writeTrust(folder: string, roots: ImageRoots, certificatePem: string, system: Pick<System, 'random'>): Bind[] {
+  const trust = join(folder, 'trust')
+  const own = `${certificatePem.trimEnd()}\n`
+  const known = roots.pem.match(CERTIFICATE) ?? []
+  publish(join(trust, 'bundle.crt'), roots.pem === '' ? own : `${roots.pem.trimEnd()}\n${own}`)
+  publish(join(trust, 'ca.crt'), own)
+  publish(
+    join(trust, 'truststore.p12'),
+    // A JVM has one store: without roots of the image those that Node brings.
+    javaTruststore([own, ...(known.length > 0 ? known : rootCertificates)], TRUSTSTORE_PASSWORD, system),
+  )
+  return [
+    { source: trust, target: '/sallyport', readOnly: true },
+    ...roots.files.map((target) => ({ source: join(trust, 'bundle.crt'), target, readOnly: true })),
+  ]
+}
+
+/** Each file whole or not at all, since the gate reads them when they change. Gives their paths in the sidecar. */
+export async function writePolicy(folder: string, policy: readonly PolicyText[]): Promise<string[]> {
+  const files = policy.map(({ name, content }, index) => ({ name: `${String(index).padStart(2, '0')}-${name.replaceAll(/[^\w.-]/g, '_')}`, content }))
+  for (const { name, content } of files) {
+    const file = join(folder, 'policy', name)
+    await writeFile(`${file}.new`, content, { mode: 0o644 })
+    await rename(`${file}.new`, file)
+  }
+  return files.map(({ name }) => `/etc/sallyport/policy/${name}`)
+}
+
+/** Readable by the container's uid, whatever the umask is. In place: a file that is mounted stays the one that is mounted. */
+function publish(file: string, content: string | Uint8Array): void {
+  writeFileSync(file, content)
+  chmodSync(file, 0o644)
+}
+
+/** Programs want such a file to be their user's and nobody else's to read. Only root can give it away. */
+function own(file: string, { uid, gid }: Owner): void {
+  chmodSync(file, 0o600)
+  if (process.getuid?.() === 0) chownSync(file, uid, gid)
+}

@@ -1,0 +1,292 @@
+import type { Duplex } from 'node:stream'
+import type { Log } from '../../kernel/log.ts'
+import type { System } from '../../kernel/system.ts'
+import type { SessionState, StateFile } from '../state.ts'
+import type { Owner } from './agent-files.ts'
+import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, PullStep, TerminalSize } from './engine.ts'
+import type { Bind } from './hardening.ts'
+import type { Jail } from './jail.ts'
+import type { Asked } from './verify.ts'
+
+/** What an operator asks for. */
+export type UpRequest = {
+  readonly workspace: string
+  readonly policy: readonly string[]
+  readonly role?: string
+  readonly harness?: string
+  readonly image?: string
+  readonly name?: string
+  /** Nothing: the session waits for `exec`. */
+  readonly command: readonly string[]
+  readonly tty: boolean
+  readonly size?: TerminalSize
+  readonly selftest: boolean
+  /** Variables of the operator's for the agent. */
+  readonly environment?: Readonly<Record<string, string>>
+}
+
+/** What the policy, the harness and the operator make of a request. No secret is in it. */
+export type SessionPlan = {
+  readonly agent: {
+    readonly image: string
+    readonly command: readonly string[]
+    readonly environment: Readonly<Record<string, string>>
+    /** Worthless credentials: `path` is below HOME. */
+    readonly files: readonly { readonly name: string; readonly path: string; readonly content: string }[]
+    /** What the harness and the policy name. Looked at before anything is made. */
+    readonly mounts: readonly Bind[]
+    readonly memoryBytes?: number
+    readonly cpus?: number
+    readonly processes?: number
+    readonly runtime?: string
+    /** JSON. */
+    readonly seccompProfile?: string
+    /** Default: the operator. */
+    readonly user?: Owner
+    /** `session:` of the policy as it is written: whatever is prohibited is refused by its name. */
+    readonly settings: Readonly<Record<string, unknown>>
+  }
+  readonly sidecar: {
+    readonly image: string
+    readonly environment: Readonly<Record<string, string>>
+    readonly mounts: readonly Bind[]
+  }
+  /** The policy files that the gate reads, in order. */
+  readonly policy: readonly PolicyText[]
+  readonly filesystem: FilesystemPolicy
+  /** Whether the agent's programs have to show the lease to the proxy. */
+  readonly requiresLease: boolean
+  readonly warnings: readonly string[]
+}
+export type PolicyText = { readonly name: string; readonly content: string }
+
+export type FilesystemPolicy = {
+  readonly workspace: 'rw' | 'ro' | 'none'
+  readonly hide: readonly string[]
+  readonly git_metadata: 'protected' | 'writable'
+}
+
+/** A mount over or in the workspace, in the order in which they go over each other. */
+export type WorkspaceMount =
+  | { readonly kind: 'bind'; readonly source: string; readonly target: string; readonly readOnly: boolean }
+  | {
+      readonly kind: 'tmpfs'
+      readonly target: string
+      readonly readOnly: boolean
+      readonly bytesMax: number
+      readonly mode: number
+      readonly uid: number
+      readonly gid: number
+    }
+
+/** How the workspace comes into the agent: itself first, then what lies over parts of it. */
+export type WorkspaceMounts = {
+  readonly mounts: readonly WorkspaceMount[]
+  readonly environment: Readonly<Record<string, string>>
+  readonly warnings: readonly string[]
+  /** What `release` needs at the end, also of another process: plain data. */
+  readonly kept: unknown
+}
+
+export type LinkedSession = {
+  readonly id: string
+  readonly socketDir: string
+  readonly sidecarLease: string
+  /** Whom the sidecar runs as, and thus must own its folder. */
+  readonly owner: Owner
+  verifyLease(token: string): boolean
+  secrets(): Promise<SecretBundle>
+  authority(): AuthorityPair
+  /** SHA-256, hex, of each text that the agent may show as its lease. */
+  agentLeases(): readonly string[]
+  onLines(lines: readonly string[]): Promise<void>
+  onState(state: 'connected' | 'ready' | 'lost'): void
+}
+export type SecretBundle = { readonly version: number; readonly values: Readonly<Record<string, string>> }
+export type AuthorityPair = { readonly certificatePem: string; readonly keyPem: string }
+export type SessionLink = AsyncDisposable & {
+  readonly socketDir: string
+  ready(signal: AbortSignal): Promise<void>
+  attach(stream: Duplex): void
+  pushSecrets(bundle: SecretBundle): Promise<void>
+  pushPolicy(): Promise<void>
+  revoke(): Promise<void>
+}
+
+export type IssuedLease = { readonly token: string; readonly short: string; readonly id: string }
+export type LeaseClaims = {
+  readonly session: string
+  readonly workspace: string
+  readonly role?: string
+  readonly agent: string
+  readonly audience: 'sidecar' | 'agent'
+  readonly methods?: readonly string[]
+}
+
+/** What sessions are built from. */
+export type SessionParts = {
+  /** Real path of `$SALLYPORT_HOME`. */
+  readonly home: string
+  readonly engine: Engine
+  readonly state: StateFile
+  readonly links: { open(session: LinkedSession): Promise<SessionLink> }
+  readonly leases: {
+    issue(claims: LeaseClaims): Promise<IssuedLease>
+    verify(token: string, expected: { readonly audience: 'sidecar' | 'agent'; readonly session: string }): LeaseClaims
+    revoke(session: string): void
+  }
+  /** Policy, harness and the operator's wishes as one plan. Makes nothing. */
+  prepare(request: UpRequest, session: { readonly id: string; readonly name: string; readonly workspace: string }): Promise<SessionPlan>
+  readonly workspace: {
+    /** `filesDir` is the session's own, for empty files that lie over hidden ones. */
+    mounts(request: {
+      readonly workspace: string
+      readonly filesystem: FilesystemPolicy
+      readonly owner: Owner
+      readonly filesDir: string
+    }): Promise<WorkspaceMounts>
+    /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
+    release(kept: unknown): Promise<readonly string[]>
+  }
+  secrets(session: string): Promise<SecretBundle>
+  /** A new certificate authority; kept in memory here. */
+  createAuthority(session: string): AuthorityPair
+  /** What the sidecar recorded, into the session's chain. */
+  auditLines(session: string, lines: readonly string[]): Promise<void>
+  /** Before what it says is done. @throws audit_unavailable: then it is not done */
+  audit(event: SessionAuditEvent): Promise<void>
+  /** Tries the ways out from a container in the agent's place. @throws what is open, and the agent never starts */
+  selftest?(target: SelftestTarget, signal: AbortSignal): Promise<void>
+  readonly onPull?: (image: string, step: PullStep) => void
+  readonly system: System
+  readonly log: Log
+}
+
+export type SessionAuditEvent = {
+  readonly session: string
+  readonly name: string
+  readonly workspace: string
+  readonly event: 'starting' | 'running' | 'unverified' | 'selftest_skipped' | 'reset' | 'adopted' | 'reaped' | 'failed' | 'ended'
+  /** Differences, reasons, images. Never a value. */
+  readonly details?: readonly string[]
+}
+
+/** A session as its ways out are tried. */
+export type SelftestTarget = {
+  /** Runs the gate's program with this command in a container that is otherwise as the agent's, and removes it. */
+  runProbe(command: readonly string[], signal: AbortSignal): Promise<ProbeRun>
+  inspectAgent(): Promise<ContainerInspection | undefined>
+  readonly setting: {
+    readonly subnet: string
+    readonly sidecar: string
+    readonly networkId: string
+    /** Gates of other sessions. */
+    readonly neighbours: readonly string[]
+    /** Mount points that the agent may write. */
+    readonly writable: readonly string[]
+    readonly isRootAllowed: boolean
+  }
+}
+export type ProbeRun = {
+  readonly exitCode: number
+  readonly stdout: string
+  readonly stderr: string
+  readonly inspected: ContainerInspection
+}
+
+export type SessionView = {
+  readonly id: string
+  readonly name: string
+  readonly state: SessionState
+  readonly workspace: string
+  readonly harness?: string
+  readonly role?: string
+  readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
+  readonly sidecar: { readonly container?: string; readonly healthy: boolean }
+  readonly network?: string
+  readonly createdAt: number
+  readonly warnings: readonly string[]
+}
+
+/** What is kept of a session in the state file. */
+export type SessionRecord = {
+  readonly workspace: string
+  readonly harness?: string
+  readonly role?: string
+  readonly owner: Owner
+  readonly tty: boolean
+  readonly control: 'unix' | 'stdio'
+  readonly filesystem: FilesystemPolicy
+  readonly warnings: readonly string[]
+  readonly jail?: Jail
+  readonly uplink?: string
+  readonly networks?: readonly NetworkOptions[]
+  readonly agent?: Asked
+  readonly sidecar?: Asked
+  /** SHA-256, hex, of what the agent may show as its lease. */
+  readonly agentLeases: readonly string[]
+  /** What the workspace's guard needs at the end. */
+  readonly kept?: unknown
+  /** By role, as the engine gave them. */
+  readonly ids: Readonly<Partial<Record<'agent' | 'sidecar' | 'jail' | 'uplink', string>>>
+}
+
+export type SessionDetail = SessionView & {
+  readonly step: string
+  readonly user: string
+  readonly control: 'unix' | 'stdio'
+  readonly filesystem: FilesystemPolicy
+  readonly jail?: Jail
+  /** What was asked of the engine, without the values of variables. */
+  readonly asked: Partial<Record<'agent' | 'sidecar', Omit<ContainerOptions, 'Env'>>>
+}
+
+export type SessionEvent = {
+  readonly at: number
+  readonly session: string
+  readonly name: string
+  readonly event: 'starting' | 'running' | 'agent_ended' | 'gate_lost' | 'gate_ready' | 'reset' | 'ended' | 'failed'
+  readonly exitCode?: number
+  readonly details?: readonly string[]
+}
+
+export type SessionLogOptions = { readonly follow: boolean; readonly tail?: number; readonly of?: 'agent' | 'sidecar' }
+export type SessionExecOptions = {
+  readonly tty: boolean
+  readonly size?: TerminalSize
+  readonly folder?: string
+  readonly environment?: Readonly<Record<string, string>>
+}
+/** What a reset has thrown away, and what it left. */
+export type ResetReport = { readonly wiped: readonly string[]; readonly kept: readonly string[] }
+
+/** The life of sessions. Each verb takes an id or a name. @throws session_not_found, session_not_running, engine_unavailable */
+export type Sessions = AsyncDisposable & {
+  /** Resolves when the agent runs behind a gate that is ready, both as they were asked for; else nothing of it is left. */
+  up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void): Promise<SessionView>
+  /** Those that have not ended. */
+  list(): SessionView[]
+  inspect(session: string): Promise<SessionDetail>
+  /** Nothing is left when this resolves. Gives what was planted in the workspace meanwhile. */
+  down(session: string): Promise<readonly string[]>
+  /**
+   * The agent is made anew from what was asked for: whatever it had in memory (`/tmp`, `/run`, HOME, a workspace that is none of the
+   * host's) is gone, and its command starts again. A workspace of the host is the operator's and is not touched.
+   */
+  reset(session: string): Promise<ResetReport>
+  attach(session: string, options?: { readonly size?: TerminalSize; readonly replay?: boolean }): Promise<EngineStream>
+  exec(session: string, argv: readonly string[], options: SessionExecOptions): Promise<EngineStream>
+  logs(session: string, options: SessionLogOptions, signal: AbortSignal): AsyncIterable<Buffer>
+  forward(session: string, port: number): Promise<Duplex>
+  resize(session: string, size: TerminalSize): Promise<void>
+  /** The agent's exit code, once it has ended. */
+  wait(session: string, signal: AbortSignal): Promise<number>
+  events(signal: AbortSignal): AsyncIterable<SessionEvent>
+  /** At the start, once: what lives goes on, the rest is removed. */
+  adopt(signal: AbortSignal): Promise<void>
+  /** The gate reads this policy from now on. @throws policy_invalid and its kin: the old one stays */
+  replacePolicy(session: string, policy: readonly PolicyText[]): Promise<void>
+  pushSecrets(session: string, bundle: SecretBundle): Promise<void>
+  /** For trying the ways out of a session that runs. */
+  selftestTarget(session: string): Promise<SelftestTarget>
+}

@@ -1,0 +1,75 @@
+import { rmSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { codeOf } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { ListedContainer, ListedNetwork } from './engine.ts'
+import type { LiveSession } from './gate.ts'
+import { engineName, homeLabel, sessionFolder, sessionOf, socketFolder } from './session-names.ts'
+import type { SessionParts, SessionRecord } from './session-parts.ts'
+
+/**
+ * Ends a session and removes whatever there is of it, by what the engine has and not by what is remembered: first its leases and its
+ * secrets, then its agent, then the rest. Each part is tried; the first fault is thrown at the end, and the session stays one that is to
+ * be removed. Gives what the guard of the workspace found.
+ */
+export async function takeDown(
+  parts: SessionParts,
+  id: string,
+  live: LiveSession | undefined,
+  record: SessionRecord | undefined,
+  outcome: 'ended' | 'failed',
+): Promise<readonly string[]> {
+  const { engine, state, home, log } = parts
+  state.move(id, 'stopping')
+  state.revokeLeases(id)
+  parts.leases.revoke(id)
+  const revoked = live?.link?.revoke().catch((error: unknown) => log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm its end; it is removed'))
+  await (await live?.relay?.catch(() => undefined))?.[Symbol.asyncDispose]()
+  const mine = (await engine.containers({ ...homeLabel(home), 'sallyport.session': id })).filter((one) => sessionOf(home, one) === id)
+  await endAgent(parts, mine.find(({ name, isRunning }) => isRunning && name === engineName(id, 'agent')))
+  await removeContainers(parts, mine)
+  await Promise.race([revoked, delay(LIMITS.agentStopMs, undefined, { ref: false })])
+  await live?.link?.[Symbol.asyncDispose]()
+  await removeNetworks(parts, id, record)
+  const planted = record?.kept === undefined ? [] : await parts.workspace.release(record.kept)
+  removeFolders(parts, id)
+  state.move(id, outcome)
+  return planted
+}
+
+/** It is asked to end first: programs keep what they have not written yet. */
+async function endAgent({ engine }: SessionParts, agent: ListedContainer | undefined): Promise<void> {
+  if (agent === undefined) return
+  await engine.kill(agent.id, 'SIGTERM')
+  const bound = AbortSignal.timeout(LIMITS.agentStopMs)
+  await engine.wait(agent.id, bound).catch((error: unknown) => {
+    if (!bound.aborted) throw error
+  })
+}
+
+export async function removeContainers({ engine }: SessionParts, containers: readonly ListedContainer[]): Promise<void> {
+  await settled(containers.map(({ id }) => engine.remove(id)))
+}
+
+/** By their names and labels, so that one whose id was never recorded goes as well. */
+async function removeNetworks(parts: SessionParts, id: string, record: SessionRecord | undefined): Promise<void> {
+  const { jail, uplink } = record?.ids ?? {}
+  if (jail !== undefined && uplink !== undefined) return await settled([jail, uplink].map((one) => parts.engine.removeNetwork(one)))
+  const networks = await parts.engine.networks()
+  await settled(ownNetworks(parts, networks, id).map((network) => parts.engine.removeNetwork(network.id)))
+}
+
+export function ownNetworks({ home }: Pick<SessionParts, 'home'>, networks: readonly ListedNetwork[], id: string): ListedNetwork[] {
+  return networks.filter((network) => sessionOf(home, network) === id)
+}
+
+/** The reservation of its subnet falls with its folder. */
+export function removeFolders({ home }: Pick<SessionParts, 'home'>, id: string): void {
+  for (const folder of [sessionFolder(home, id), socketFolder(home, id)]) rmSync(folder, { recursive: true, force: true })
+}
+
+/** All to their end; then the first fault. */
+async function settled(promises: readonly Promise<void>[]): Promise<void> {
+  const failed = (await Promise.allSettled(promises)).find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+}
