@@ -137,6 +137,16 @@ export const ERRORS = {
   audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
   engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
   subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
+  workspace_refused: {
+    to: 'operator',
+    exit: 2,
+    means: 'The folder cannot be given to an agent as its workspace, or not as the policy asks.',
+  },
+  workspace_suspect: {
+    to: 'operator',
+    exit: 1,
+    means: 'What decides what git executes in the workspace is not as it was. Nothing of the host runs in it until somebody has looked.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS
