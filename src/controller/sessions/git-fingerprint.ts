@@ -74,7 +74,7 @@ export async function addRepository(folder: Buffer, top: Buffer, collected: Coll
   const id = folder.toString('latin1')
   if (collected.seen.has(id) || isSpent(folder, collected)) return
   collected.seen.add(id)
-  await addHead(folder, collected)
+  await addSoundness(folder, collected)
   for (const name of ['config', 'config.worktree']) await addConfig(joinPath(folder, name), { folder, top }, collected, 0)
   await addFile('common_folder', joinPath(folder, 'commondir'), collected, (text) => (text.trim() === '.' ? '' : text))
   await addHooks(joinPath(folder, 'hooks'), collected)
@@ -139,11 +139,16 @@ export async function insideOf(path: Buffer, root: string): Promise<Buffer | und
   }
 }
 
-async function addHead(folder: Buffer, collected: Collected): Promise<void> {
+/** git passes over a repository without a HEAD, objects or refs, and looks for one in the folder around it, and above. */
+async function addSoundness(folder: Buffer, collected: Collected): Promise<void> {
   const head = await readPlainFile(joinPath(folder, 'HEAD'))
-  // Also a link is one to git. Without a HEAD git looks for a repository in the folder around, and above.
+  // Also a link is one to git.
   const isHead = head.kind === 'link' || (head.kind === 'file' && /^(?:ref: *refs\/|[0-9a-f]{40})/.test(head.content.toString('latin1')))
-  if (!isHead) add('broken_repository', folder, 'HEAD', collected)
+  const common = await readPlainFile(joinPath(folder, 'commondir'))
+  const isElsewhere = common.kind === 'file' && common.content.toString().trim() !== '.'
+  const parts = await Promise.all(['objects', 'refs'].map(async (name) => (await readPlainFile(joinPath(folder, name))).kind))
+  const isWhole = isElsewhere || parts.every((kind) => kind === 'folder' || kind === 'link')
+  if (!isHead || !isWhole) add('broken_repository', folder, '', collected)
 }
 
 type Place = { readonly folder: Buffer; readonly top: Buffer }

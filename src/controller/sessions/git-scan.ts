@@ -146,7 +146,7 @@ const WORDS: Readonly<Record<GitEntryKind, { readonly what: string; readonly why
   git_file: { what: 'a .git file, which leads git to a repository', why: READS_SETTINGS },
   git_link: { what: 'a symbolic link in the place of git metadata', why: 'git follows it to settings that may be the agent’s' },
   broken_repository: {
-    what: 'a repository without a valid HEAD',
+    what: 'a repository without a valid HEAD, objects or refs',
     why: 'git passes over it, and takes the folder around it or above for a repository',
   },
   config: { what: 'the git config', why: 'settings of git can name programs that git runs' },

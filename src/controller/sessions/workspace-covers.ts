@@ -24,7 +24,7 @@ export type WorkspaceMount =
     }
 
 /** What is mounted over on the host, as it was then. The kernel takes a cover away when another file is put in its place there. */
-export type Cover = { readonly path: string; readonly dev: number; readonly ino: number }
+export type Cover = { readonly path: string; readonly dev: number; readonly ino: number; readonly bornMs: number }
 
 /** What was made so that it could be covered: to be removed with the session. Plain data. */
 export type Made = { readonly path: string; readonly kind: 'file' | 'folder'; readonly content: string }
@@ -75,16 +75,17 @@ export async function writeMounted(folder: string, name: string, content: string
 }
 
 export async function coverOf(path: string): Promise<Cover> {
-  const { dev, ino } = await lstat(path)
-  return { path, dev, ino }
+  const { dev, ino, birthtimeMs } = await lstat(path)
+  return { path, dev, ino, bornMs: birthtimeMs }
 }
 
 /** Covers that no longer hold, as another file took the place of the covered one: `git config` on the host does that, and most editors. */
 export async function lostCovers(covers: readonly Cover[]): Promise<Finding[]> {
   const lost: Finding[] = []
-  for (const { path, dev, ino } of covers) {
+  for (const { path, dev, ino, bornMs } of covers) {
     const stat = await lstat(path).catch(() => undefined)
-    if (stat?.dev === dev && stat.ino === ino) continue
+    // A number is given again when its file is gone; the time is not.
+    if (stat?.dev === dev && stat.ino === ino && stat.birthtimeMs === bornMs) continue
     lost.push({
       path,
       kind: 'cover_lost',
