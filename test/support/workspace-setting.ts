@@ -12,15 +12,15 @@ export type WorkspaceSetting = AsyncDisposable & {
   readonly folder: string
   readonly workspace: string
   /** The operator's git, as a shell prompt would run it: with what the repository says, and no settings of this machine. */
-  git(args: readonly string[], cwd?: string): Promise<Outcome>
+  readonly git: (args: readonly string[], cwd?: string) => Promise<Outcome>
   /** The same, and it must succeed. */
-  mustGit(args: readonly string[], cwd?: string): Promise<string>
+  readonly mustGit: (args: readonly string[], cwd?: string) => Promise<string>
   /** Writes a program into the workspace that leaves a mark when it runs. */
-  plantProgram(path?: string): Promise<string>
+  readonly plantProgram: (path?: string) => Promise<string>
   /** Whether a planted program ran. */
-  ran(): boolean
-  forgetRun(): Promise<void>
-  open(filesystem?: Partial<Filesystem>, request?: Partial<WorkspaceRequest>): Promise<Workspace>
+  readonly ran: () => boolean
+  readonly forgetRun: () => Promise<void>
+  readonly open: (filesystem?: Partial<Filesystem>, request?: Partial<WorkspaceRequest>) => Promise<Workspace>
 }
 
 export const OPERATOR: NodeJS.ProcessEnv = {

@@ -90,7 +90,7 @@ export async function mountLinkedWorktree(
     { file: join(plan.root, '.git'), at: `${plan.target}/.git`, name: 'git-file', content: `gitdir: ${ownTarget}\n` },
   ]
   for (const { file, at, name: ours, content } of files) {
-    addMount(plan, bind(await writeMounted(plan.filesDir, ours, content), at, true))
+    addMount(plan, bind(await writeMounted(plan.filesDir, ours, content, plan.owner), at, true))
     plan.covers.push(await coverOf(file))
   }
 }

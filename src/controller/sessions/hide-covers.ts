@@ -43,7 +43,7 @@ export async function coverHidden(plan: Plan, survey: Survey): Promise<string[]>
       hint: `${LIMITS.workspaceMountsMax} mounts are the most: name folders rather than files`,
     })
   }
-  const empty = await writeMounted(plan.filesDir, 'empty', '')
+  const empty = await writeMounted(plan.filesDir, 'empty', '', plan.owner)
   for (const inside of topmost) {
     const [path, target] = [join(plan.root, inside), join(plan.target, inside)]
     const isFolder = (await lstat(path)).isDirectory()

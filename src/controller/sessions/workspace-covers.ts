@@ -2,6 +2,7 @@ import { watch } from 'node:fs'
 import { chown, lstat, mkdir, readFile, rm, rmdir, utimes, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../../kernel/errors.ts'
+import type { Owner } from './agent-files.ts'
 import type { Finding } from './git-scan.ts'
 
 /** One mount of a workspace. All are private to the container; the order is that in which they go over each other. */
@@ -63,14 +64,18 @@ export async function removeMade(made: readonly Made[], inUse: readonly string[]
   }
 }
 
-/** A file of ours that is mounted into the container: everybody may read it, nobody writes it. Its time lies ahead, as git rewrites an old `gitdir`. */
-export async function writeMounted(folder: string, name: string, content: string): Promise<string> {
+/**
+ * A file of ours that is mounted into the container: everybody may read it, nobody writes it. It is the agent's, as git asks of a
+ * `.git` file, and its time lies ahead, as git rewrites an old `gitdir`.
+ */
+export async function writeMounted(folder: string, name: string, content: string, owner: Owner): Promise<string> {
   const path = join(folder, name)
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await rm(path, { force: true })
   await writeFile(path, content, { flag: 'wx', mode: 0o444 })
   const ahead = new Date('2100-01-01T00:00:00Z')
   await utimes(path, ahead, ahead)
+  if (process.getuid?.() === 0) await chown(path, owner.uid, owner.gid)
   return path
 }
 

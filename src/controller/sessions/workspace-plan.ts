@@ -1,6 +1,7 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
+import type { Owner } from './agent-files.ts'
 import type { Finding } from './git-scan.ts'
 import type { Cover, Made, WorkspaceMount } from './workspace-covers.ts'
 
@@ -8,6 +9,8 @@ import type { Cover, Made, WorkspaceMount } from './workspace-covers.ts'
 export type Plan = {
   readonly root: string
   readonly target: string
+  /** Whose the agent's processes are. */
+  readonly owner: Owner
   /** Where files of ours are written that are mounted. */
   readonly filesDir: string
   readonly mounts: Map<string, WorkspaceMount>

@@ -87,6 +87,7 @@ export async function workspaceMounts(request: WorkspaceRequest, system: Pick<Sy
   const plan: Plan = {
     root,
     target,
+    owner,
     filesDir: request.filesDir,
     mounts: new Map(),
     covers: [],
@@ -150,12 +151,19 @@ async function planMounts(
   return result(plan, request, { hidden, ...git, environment, baseline })
 }
 
+/** For what git would write into files that are covered, without being asked to: upstreams of branches, `info/refs`, reflogs of other worktrees. */
+const COVERED_SETTINGS: readonly [string, string][] = [
+  ['branch.autoSetupMerge', 'false'],
+  ['repack.updateServerInfo', 'false'],
+  ['gc.reflogExpire', 'never'],
+  ['gc.reflogExpireUnreachable', 'never'],
+  // In the container a worktree elsewhere looks as if it were gone.
+  ['gc.worktreePruneExpire', 'never'],
+]
+
 async function gitEnvironment(places: readonly string[], owner: Owner, isCovered: boolean): Promise<Record<string, string>> {
   const settings: [string, string][] = []
-  if (isCovered) {
-    // What git would write into files that are covered, without being asked to.
-    settings.push(['branch.autoSetupMerge', 'false'], ['repack.updateServerInfo', 'false'])
-  }
+  if (isCovered) settings.push(...COVERED_SETTINGS)
   const stats = await Promise.all(places.map(async (place) => await lstat(place).catch(() => undefined)))
   // CVE-2022-24765 is about repositories of other users of one machine. In the container there is one.
   if (stats.some((stat) => stat !== undefined && stat.uid !== owner.uid)) settings.push(['safe.directory', '*'])
