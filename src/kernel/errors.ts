@@ -222,7 +222,6 @@ export const ERRORS = {
     exit: 2,
     means: 'The policy that a workspace brings itself says more than that something is denied or asked about, and is not trusted.',
   },
-  workspace_refused: { to: 'operator', exit: 2, means: 'The workspace, or a file of it that counts, is not one that can be used.' },
   trust_invalid: { to: 'operator', exit: 1, means: 'The file of trusted workspace policies is damaged, foreign or open to others.' },
   daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not answer at its socket, or not to this user.' },
   engine_refused: { to: 'operator', exit: 1, means: 'The Docker Engine refused what it was asked, or answered with something else.' },
@@ -244,6 +243,15 @@ export const ERRORS = {
     to: 'operator',
     exit: 1,
     means: 'The file that sessions are recorded in is damaged, or is of a newer version. It is never replaced silently.',
+  workspace_refused: {
+    to: 'operator',
+    exit: 2,
+    means: 'The folder cannot be given to an agent as its workspace, or not as the policy asks.',
+  },
+  workspace_suspect: {
+    to: 'operator',
+    exit: 1,
+    means: 'What decides what git executes in the workspace is not as it was. Nothing of the host runs in it until somebody has looked.',
   },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 

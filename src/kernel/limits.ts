@@ -369,4 +369,30 @@ export const LIMITS = {
   probeOutputBytesMax: 1024 ** 2,
   /** Events that wait for one who listens and does not read: beyond, the oldest are lost. */
   sessionEventsMax: 1_000,
+  /** Patterns of `filesystem.hide`, and the length of one: `config_invalid`. */
+  hidePatternsMax: 256,
+  hidePatternCharsMax: 512,
+  /** Entries of a workspace that are looked at, for so long: the rest is told to be unknown, which blocks host commands in it. */
+  surveyEntriesMax: 3_000_000,
+  surveyMs: 30_000,
+  /** A folder of the workspace that is larger itself (some hundred thousand names) is not read. */
+  surveyFolderBytesMax: 32 * 1024 * 1024,
+  /** Places of one kind (repositories, hidden files) that are kept of a workspace. */
+  surveyFoundMax: 10_000,
+  /** Files of git settings that a scan reads, their bytes, and the time that it takes. */
+  scanFilesMax: 50_000,
+  scanBytesMax: 64 * 1024 * 1024,
+  scanMs: 20_000,
+  /** One such file: a longer one is not read, and told. */
+  gitFileBytesMax: 256 * 1024,
+  /** Findings of one comparison that are listed. */
+  findingsMax: 200,
+  /** Mounts over one workspace: more is `workspace_refused`. */
+  workspaceMountsMax: 256,
+  /** Repositories inside of a workspace that are covered like its own; others are told, and looked at by the scan. */
+  coveredRepositoriesMax: 16,
+  /** What an agent without a workspace may write in its place. */
+  emptyWorkspaceBytesMax: 1024 ** 3,
+  /** The agent's home folder, in memory. */
+  agentHomeBytesMax: 1024 ** 3,
 } as const
