@@ -42,10 +42,14 @@ export class FrameDecoder {
    * @throws stream_lost for a type that there is none of, or a payload that is too long: nothing that follows can be read
    */
   push(chunk: Uint8Array): StreamFrame[] {
-    this.#held.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
     this.#heldBytes += chunk.length
-    if (this.#heldBytes < this.#wanted) return []
-    let data = this.#held.length === 1 ? (this.#held[0] as Buffer) : Buffer.concat(this.#held)
+    if (this.#heldBytes < this.#wanted) {
+      // A copy: the chunk is the caller's.
+      this.#held.push(Buffer.from(chunk))
+      return []
+    }
+    let data = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    if (this.#held.length > 0) data = Buffer.concat([...this.#held, data])
     const frames: StreamFrame[] = []
     for (;;) {
       this.#wanted = HEAD_BYTES

@@ -57,7 +57,7 @@ export class DetachKeys {
       if (this.#partial !== '' && (byte < 0x20 || (this.#partial === '\x1b' && byte !== 0x5b))) this.#key(undefined, out)
       this.#partial += String.fromCharCode(byte)
       if (isPartial(this.#partial)) continue
-      if (this.#partial.endsWith('R')) answers++
+      if (/^.\[\d+;\d+R$/s.test(this.#partial)) answers++
       this.#key(keyOf(this.#partial), out)
       if (this.#found.length === this.#keys.length) return { bytes: Buffer.concat(out), isDetached: true, answers }
     }
