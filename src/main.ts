@@ -22,6 +22,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: "list and revoke the sessions' leases, rotate their key",
     load: async () => (await import('./cli/lease.ts')).leaseCommand,
   },
+  attach: { summary: 'connect the terminal with a session', load: async () => (await import('./cli/attach.ts')).attachCommand },
+  exec: { summary: 'run a program in a session', load: async () => (await import('./cli/exec.ts')).execCommand },
+  logs: { summary: 'print what a session printed', load: async () => (await import('./cli/logs.ts')).logsCommand },
+  forward: { summary: 'reach a port of a session from this machine', load: async () => (await import('./cli/forward.ts')).forwardCommand },
 }
 
 function usage(): string {
@@ -52,7 +56,9 @@ async function main(argv: readonly string[], io: Io): Promise<number> {
         `sallyport --help lists them: ${Object.keys(COMMANDS).join(', ')}`,
       )
     const command = await entry.load()
-    if (rest.includes('--help') || rest.includes('-h')) return say(io, command.usage)
+    // Behind "--" stands another program's command line.
+    const own = rest.includes('--') ? rest.slice(0, rest.indexOf('--')) : rest
+    if (own.includes('--help') || own.includes('-h')) return say(io, command.usage)
     return await command.run(rest, io)
   } catch (error) {
     if (!(error instanceof SallyportError)) throw error

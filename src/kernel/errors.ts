@@ -243,6 +243,7 @@ export const ERRORS = {
     to: 'operator',
     exit: 1,
     means: 'The file that sessions are recorded in is damaged, or is of a newer version. It is never replaced silently.',
+  },
   workspace_refused: {
     to: 'operator',
     exit: 2,
@@ -253,6 +254,7 @@ export const ERRORS = {
     exit: 1,
     means: 'What decides what git executes in the workspace is not as it was. Nothing of the host runs in it until somebody has looked.',
   },
+  stream_lost: { to: 'operator', exit: 1, means: 'The stream to or from a session broke off, or was not one of this protocol.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

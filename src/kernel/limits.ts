@@ -395,4 +395,39 @@ export const LIMITS = {
   emptyWorkspaceBytesMax: 1024 ** 3,
   /** The agent's home folder, in memory. */
   agentHomeBytesMax: 1024 ** 3,
+  /** What a program prints is held back so long at most when it could be the beginning of a secret of which no more than the few bytes below came. */
+  terminalHoldMs: 25,
+  terminalPrefixBytesMax: 4,
+  /** One control sequence to a terminal: a longer one is removed. SGR of many attributes has a hundred. */
+  terminalSequenceBytesMax: 256,
+  /** A control string to a terminal (all are removed) ends after so much without its terminator: what follows is text again. */
+  terminalStringBytesMax: 4 * 1024 * 1024,
+  /** A number in a control sequence: higher ones mean the edge of the screen, and become this. */
+  terminalCountMax: 9_999,
+  /** REP repeats a character so many times at most: a row of a wide terminal. */
+  terminalRepeatsMax: 1_000,
+  /** Questions for the cursor that a terminal has not answered yet: more are removed. */
+  terminalQuestionsMax: 16,
+  /** Keyboard modes that a program may have pushed (kitty's protocol): more pushes are removed. */
+  terminalKeyboardsMax: 16,
+  /** Colours and their like that wait for the text before them, which could be a secret: beyond, they go first. */
+  terminalWaitingBytesMax: 16 * 1024,
+  /** Questions of a program that are answered in the terminal's place wait for it to read: more are not answered. */
+  terminalAnswersMax: 16,
+  /** When a terminal is given back, answers that are still on their way are waited for and thrown away. */
+  terminalAnswersMs: 200,
+  /** Secrets that a session had before: its output is redacted of so many. */
+  terminalFormerSecretsMax: 100,
+  /** Columns and rows of a terminal. */
+  terminalCellsMax: 9_999,
+  /** Payload of one frame of a stream to or from a session: a longer one ends the stream. */
+  streamFrameBytesMax: 64 * 1024,
+  /** Input for a program that does not read it: beyond, the client is read no further. */
+  streamInputBytesMax: 1024 * 1024,
+  /** From the upgrade of a connection to its first frame, which says what is wanted. */
+  streamRequestMs: 5_000,
+  /** Connections to one forwarded port: more are closed at once. */
+  forwardConnectionsMax: 128,
+  /** What a daemon answers when it refuses: more is not read. */
+  daemonProblemBytesMax: 64 * 1024,
 } as const

@@ -6,8 +6,11 @@ import { MATCH, ROOT, StateCache } from './state-cache.ts'
 
 /** Takes the secrets out of what goes to an agent, in every encoding that `patternsOf` and `spellingsOf` name. */
 export type Redactor = {
-  /** A stream of its own; any number may be open. */
-  open(): RedactorStream
+  /**
+   * A stream of its own; any number may be open.
+   * @param after a stream of another redactor that ends here, of whose secrets this one knows all: this one goes on where it was
+   */
+  open(after?: RedactorStream): RedactorStream
   /** The same for one value by itself, as a header field. Characters are bytes (latin1), there and back. */
   text(value: string): { text: string; hits: number }
   /** Whether nothing would be replaced in a message of these bytes. */
@@ -23,6 +26,14 @@ export type RedactorStream = {
    * twice those of a longest match. May be empty; is the chunk itself, or a part of it, where nothing was held or found.
    */
   push(chunk: Uint8Array): Buffer
+  /**
+   * Gives early what is held back, for a reader who waits: all but a partial match, and of that the first bytes, if no more
+   * than `prefixBytesMax` have come, nor than a third of the shortest match. The rest of a match that ends later is replaced
+   * all the same. What is held back after it tells how far a text agrees with a secret: only for a reader who may know that.
+   */
+  release(prefixBytesMax: number): Buffer
+  /** Bytes that are held back. */
+  readonly held: number
   /** What `push` and then `flush` would give. */
   last(chunk: Uint8Array): Buffer
   /** The message ends: gives what was held back. What is pushed next begins a new message. */
@@ -51,8 +62,8 @@ class Finding implements Redactor {
     this.#separator = separator === undefined ? undefined : String.fromCharCode(separator)
   }
 
-  open(): RedactorStream {
-    return new Search(this.#cache)
+  open(after?: RedactorStream): RedactorStream {
+    return new Search(this.#cache, after instanceof Search ? after : undefined)
   }
 
   text(value: string): { text: string; hits: number } {
@@ -82,9 +93,11 @@ class Finding implements Redactor {
 /** For one text at a time: a search takes no turn but its own. */
 const scratch = Buffer.alloc(16 * 1024)
 
+const NOTHING: Buffer = Buffer.alloc(0)
+
 /** Without a secret nothing is looked at. */
 const OPEN_DOOR: Redactor = {
-  open: () => ({ push: asBuffer, last: asBuffer, flush: () => Buffer.alloc(0), hits: 0 }),
+  open: () => ({ push: asBuffer, release: () => NOTHING, held: 0, last: asBuffer, flush: () => NOTHING, hits: 0 }),
   text: (value) => ({ text: value, hits: 0 }),
   isClean: () => true,
   areClean: () => true,

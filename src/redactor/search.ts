@@ -15,9 +15,10 @@ export class Search {
   readonly #cache: StateCache
   readonly #alphabet: Uint8Array
   readonly #runBytesMax: number
-  /** The bytes held back as they came, and as they will go on. */
+  /** The bytes held back as they came, and as they will go on. The first `#sent` of them went on already. */
   #held = NOTHING
   #heldOut = this.#held
+  #sent = 0
   /** What is searched: held bytes and chunk. `#out` is what it becomes: the same object until something is found. */
   #data = this.#held
   #out = this.#held
@@ -30,18 +31,37 @@ export class Search {
   /** Where the last match ended, or the last of those that overlap. */
   #coveredTo = 0
 
-  constructor(cache: StateCache) {
+  /** @param after a stream that ends here: what it held back is searched again, with what it knew of it */
+  constructor(cache: StateCache, after?: Search) {
     this.#cache = cache
     this.#alphabet = cache.automaton.alphabet
     // Rounded, so that it tells about how long the longest secret is, and nothing of its letters.
     this.#runBytesMax = 2 ** Math.ceil(Math.log2(cache.automaton.longest))
+    if (after !== undefined) this.#takeOver(after)
+  }
+
+  get held(): number {
+    return this.#held.length - this.#sent
   }
 
   push(chunk: Uint8Array): Buffer {
     this.#look(chunk, false)
-    const ready = Math.min(earliest(this.#threads, this.#data.length), beginningOfRun(this.#data, this.#alphabet, this.#runBytesMax))
-    const out = ready === this.#out.length ? this.#out : this.#out.subarray(0, ready)
-    this.#hold(ready)
+    return this.#give(
+      Math.min(earliest(this.#threads, this.#data.length, 0), beginningOfRun(this.#data, this.#alphabet, this.#runBytesMax)),
+    )
+  }
+
+  release(prefixBytesMax: number): Buffer {
+    if (this.#held.length === 0) return NOTHING
+    // Of a short secret a few letters would be most of it.
+    const least = Math.min(prefixBytesMax, Math.floor(this.#cache.automaton.shortest / 3))
+    const until = earliest(this.#threads, this.#held.length, least)
+    if (until <= this.#sent) return NOTHING
+    const out = this.#heldOut.subarray(this.#sent, until)
+    // What a partial match began with is needed once more when the match ends.
+    this.#sent = until
+    const keep = earliest(this.#threads, this.#held.length, 0)
+    if (keep > 0) this.#hold(Math.min(keep, until))
     return out
   }
 
@@ -52,7 +72,8 @@ export class Search {
   }
 
   flush(): Buffer {
-    const rest = this.#heldOut
+    const rest = this.#heldOut.subarray(this.#sent)
+    this.#sent = 0
     this.#held = NOTHING
     this.#heldOut = NOTHING
     this.#data = NOTHING
@@ -67,10 +88,32 @@ export class Search {
     this.#data = this.#held.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#held, chunk])
     this.#out = this.#heldOut === this.#held ? this.#data : Buffer.concat([this.#heldOut, chunk])
     this.#at = this.#held.length
+    this.#search(isWhole)
+  }
+
+  #search(isWhole: boolean): void {
     while (this.#at < this.#data.length) {
       this.#trace()
       if (this.#at < this.#data.length) this.#scan(isWhole)
     }
+  }
+
+  #takeOver(after: Search): void {
+    this.hits = after.hits
+    this.#data = after.#held
+    this.#out = Buffer.from(after.#heldOut)
+    this.#sent = after.#sent
+    this.#coveredTo = after.#coveredTo
+    this.#search(false)
+    this.#hold(0)
+    after.flush()
+  }
+
+  /** What went not on yet of the bytes up to `ready`; the rest is kept. */
+  #give(ready: number): Buffer {
+    const out = ready === this.#out.length && this.#sent === 0 ? this.#out : this.#out.subarray(Math.min(this.#sent, ready), ready)
+    this.#hold(ready)
+    return out
   }
 
   /** Keeps what is not ready. Copies: the chunk is the caller's, who may write over it. */
@@ -83,6 +126,7 @@ export class Search {
     const { starts, count } = this.#threads
     for (let i = 0; i < count; i++) starts[i] = (starts[i] as number) - ready
     this.#coveredTo -= ready
+    this.#sent = Math.max(0, this.#sent - ready)
   }
 
   #trace(): void {
@@ -133,11 +177,14 @@ export class Search {
 
 const NOTHING: Buffer = Buffer.alloc(0)
 
-/** The beginning of the earliest partial match. */
-function earliest(threads: Threads, otherwise: number): number {
-  let start = otherwise
-  for (let i = 0; i < threads.count; i++) start = Math.min(start, threads.starts[i] as number)
-  return start
+/** The beginning of the earliest partial match that has more than so many bytes; without one the end of the data. */
+function earliest(threads: Threads, end: number, bytesMax: number): number {
+  let first = end
+  for (let i = 0; i < threads.count; i++) {
+    const start = threads.starts[i] as number
+    if (end - start > bytesMax) first = Math.min(first, start)
+  }
+  return first
 }
 
 /**
