@@ -16,6 +16,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
     summary: 'write the .env of a compose project for a workspace',
     load: async () => (await import('./cli/compose.ts')).composeCommand,
   },
+  init: { summary: 'write a policy for a workspace', load: async () => (await import('./cli/init.ts')).initCommand },
+  doctor: { summary: 'say what this machine and its engine can hold', load: async () => (await import('./cli/doctor.ts')).doctorCommand },
+  selftest: { summary: 'try the ways out of a running session', load: async () => (await import('./cli/selftest.ts')).selftestCommand },
+  probe: { summary: 'try the ways out of this container', load: async () => (await import('./cli/probe.ts')).probeCommand },
 }
 
 function usage(): string {

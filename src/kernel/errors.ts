@@ -137,6 +137,8 @@ export const ERRORS = {
   audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
   engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
   subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
+  daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not run, or does not answer.' },
+  selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS
