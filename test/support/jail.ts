@@ -70,7 +70,6 @@ export async function openJail({ driverOptions, policy }: JailOptions = {}): Pro
     folder,
     setting: {
       subnet: jail.subnet,
-      gateway: jail.subnet.replace(/0\/24$/, '1'),
       sidecar: jail.sidecar,
       networkId,
       neighbours: [],

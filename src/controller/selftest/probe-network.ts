@@ -47,15 +47,15 @@ export async function tryNetwork(task: ProbeTask, label: string, proxy: string |
   return Promise.all(tries.map(([id, attempt]) => attempt().catch((error: unknown) => broken(id, error))))
 }
 
-async function hostServices({ host, gateway }: ProbeTask): Promise<Finding> {
-  const addresses = [...new Set([...host.addresses, gateway])]
+async function hostServices({ host, subnet }: ProbeTask): Promise<Finding> {
+  const addresses = [...new Set([...host.addresses, ...bridgeAddresses(subnet)])]
   const open = await filterAsync(addresses, async (address) => (await reach(address, host.port)) === 'connected')
   return finding('host-services', open.length === 0, open.map((address) => `${address} answers`), `${addresses.length} addresses, none answers`)
 }
 
 /** Whether one arrives is seen by the listener; here is known only what could be sent. */
-async function hostDatagrams({ host, gateway }: ProbeTask): Promise<Finding> {
-  const addresses = [...new Set([...host.addresses, gateway])]
+async function hostDatagrams({ host, subnet }: ProbeTask): Promise<Finding> {
+  const addresses = [...new Set([...host.addresses, ...bridgeAddresses(subnet)])]
   const answers = await Promise.all(addresses.map((address) => exchangeDatagram(address, host.port, Buffer.from('sallyport probe'))))
   const open = addresses.filter((_, index) => answers[index] instanceof Buffer)
   return finding('host-datagrams', open.length === 0, open.map((address) => `${address} answers`), `${addresses.length} addresses, none answers`)
@@ -83,8 +83,8 @@ async function ipv6({ linkLocal, host }: ProbeTask): Promise<Finding> {
   return finding('ipv6', open.length === 0, open, 'no address, switched off')
 }
 
-/** Older engines give internal networks a default route too, to an address that nobody has: `host-services` tries that. */
-function routes({ subnet, gateway }: ProbeTask): Finding {
+/** Older engines give internal networks a default route too, by an address that nobody has: `host-services` tries that. */
+function routes({ subnet, sidecar }: ProbeTask): Finding {
   const text = readFileSync('/proc/net/route', 'utf8')
   const own = ipaddr.IPv4.parseCIDR(subnet)
   const interfaces = new Set(
@@ -94,19 +94,30 @@ function routes({ subnet, gateway }: ProbeTask): Finding {
       .slice(1)
       .map((line) => line.split(/\s+/)[0] ?? ''),
   )
-  const nextHops = [...text.matchAll(/^\S+\s+00000000\s+([0-9A-F]{8})\s/gm)].map(([, hex = '']) =>
-    [...Buffer.from(hex, 'hex')].toReversed().join('.'),
-  )
+  const outside = nextHops().filter((hop) => hop === sidecar || !ipaddr.IPv4.parse(hop).match(own))
   const foreign = parseRoutes(text).filter((route) => {
     const [address, bits] = ipaddr.IPv4.parseCIDR(route)
     return bits < own[1] || !address.match(own)
   })
   const open = [
-    ...nextHops.filter((hop) => hop !== gateway).map((hop) => `a default route by ${hop}`),
+    ...outside.map((hop) => `a default route by ${hop}`),
     ...foreign.map((route) => `a route to ${route}`),
     ...(interfaces.size > 1 ? [`${interfaces.size} interfaces`] : []),
   ]
   return finding('routes', open.length === 0, open, `${subnet} alone`)
+}
+
+/** Where the kernel would send what is for elsewhere. */
+function nextHops(): string[] {
+  const text = readFileSync('/proc/net/route', 'utf8')
+  return [...text.matchAll(/^\S+\s+00000000\s+([0-9A-F]{8})\s/gm)].map(([, hex = '']) => [...Buffer.from(hex, 'hex')].toReversed().join('.'))
+}
+
+/** What the bridge's own address is or would be: the next hop, else the first one of the subnet. */
+function bridgeAddresses(subnet: string): string[] {
+  const [network] = ipaddr.IPv4.parseCIDR(subnet)
+  const first = [...network.octets.slice(0, 3), (network.octets[3] ?? 0) + 1].join('.')
+  return [...new Set([...nextHops(), first])]
 }
 
 async function otherSessions({ neighbours }: ProbeTask): Promise<Finding> {
@@ -157,13 +168,17 @@ async function datagramToGate({ sidecar }: ProbeTask): Promise<Finding> {
 }
 
 /** An echo by the kind of socket that needs no right where the kernel gives it to every group. */
-async function icmp({ gateway }: ProbeTask): Promise<Finding> {
-  const script = `use Socket;
+async function icmp({ subnet }: ProbeTask): Promise<Finding> {
+  const open = await filterAsync(bridgeAddresses(subnet), (address) => {
+    const script = `use Socket;
 socket(my $s, AF_INET, SOCK_DGRAM, 1) or exit 3;
-send($s, pack('CCnnn', 8, 0, 0, 0, 0), 0, sockaddr_in(0, inet_aton('${gateway}'))) or exit 4;
+send($s, pack('CCnnn', 8, 0, 0, 0, 0), 0, sockaddr_in(0, inet_aton('${address}'))) or exit 4;
 my $r = ''; vec($r, fileno($s), 1) = 1;
-exit 5 unless select($r, undef, undef, ${LIMITS.probeAnswerMs / 1_000}); recv($s, my $b, 64, 0) or exit 6; exit 0`
-  return finding('icmp', !(await ranWell('perl', ['-e', script])), [`${gateway} answers`], 'no answer')
+exit 5 unless select($r, undef, undef, ${LIMITS.probeAnswerMs / 1_000});
+defined recv($s, my $b, 64, 0) or exit 6; exit 0`
+    return ranWell('perl', ['-e', script])
+  })
+  return finding('icmp', open.length === 0, open.map((address) => `${address} answers`), 'no answer')
 }
 
 async function rawSockets(): Promise<Finding> {

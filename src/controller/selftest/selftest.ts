@@ -34,7 +34,6 @@ export type ProbeRun = {
 export type SelftestSetting = {
   /** CIDR. */
   readonly subnet: string
-  readonly gateway: string
   /** The gate's address in the jail. */
   readonly sidecar: string
   /** The engine's id of the jail network: its bridge is named after it. */
@@ -90,10 +89,9 @@ export function refuseOpen(rows: readonly SelftestRow[]): void {
 }
 
 function taskOf(setting: SelftestSetting, port: number): ProbeTask {
-  const { subnet, gateway, sidecar, neighbours, writable, isRootAllowed } = setting
+  const { subnet, sidecar, neighbours, writable, isRootAllowed } = setting
   return {
     host: { addresses: hostAddresses().slice(0, 64), port },
-    gateway,
     linkLocal: linkLocalAddresses(`br-${setting.networkId.slice(0, BRIDGE_ID_CHARS)}`).slice(0, 8),
     subnet,
     sidecar,

@@ -9,8 +9,6 @@ const Path = z.string().startsWith('/').max(4096)
 export const ProbeTask = z.strictObject({
   /** A listener of the host, TCP and UDP on one port, by these IPv4 addresses. */
   host: z.strictObject({ addresses: z.array(Address).max(64), port: z.int().min(1).max(65_535) }),
-  /** The address that the engine's bridge has or would have. */
-  gateway: Address,
   /** Link-local IPv6 addresses that the host has on the bridge. */
   linkLocal: z.array(Address).max(8),
   /** The jail's subnet, in CIDR form. */
