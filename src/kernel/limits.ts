@@ -218,4 +218,8 @@ export const LIMITS = {
   selftestMs: 20_000,
   /** What a probe may print. */
   probeOutputBytesMax: 64 * 1024,
+  /** One check of the doctor: the others don't wait for it. */
+  doctorCheckMs: 40_000,
+  /** One command that the doctor runs. */
+  doctorCallMs: 20_000,
 } as const
