@@ -6,6 +6,7 @@ import {
   describeExchange,
   describeFile,
   describePlace,
+  describeSource,
   explainRequest,
   formatDiagnostic,
   formatPlace,
@@ -21,7 +22,6 @@ import {
   type Explanation,
   type Place,
   type Policy,
-  type SecretSource,
 } from '../policy/policy.ts'
 import { parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
 
@@ -178,8 +178,13 @@ function printPolicy(policy: EffectivePolicy): string {
   for (const credential of policy.credentials)
     lines.push(`  ${credential.id}  ${describeCredential(credential)}  (${formatPlace(credential.from)})`)
   lines.push(`secrets${policy.secrets.length === 0 ? ' none' : ''}`)
-  for (const { name, source, from } of policy.secrets) lines.push(`  ${name}  ${describeSource(source)}  (${formatPlace(from)})`)
+  for (const secret of policy.secrets) lines.push(`  ${secret.name}  ${describeSecret(secret)}  (${formatPlace(secret.from)})`)
   return `${lines.join('\n')}\n`
+}
+
+function describeSecret({ source, resources, ttlMs }: EffectivePolicy['secrets'][number]): string {
+  const parts = [describeSource(source), resources && `for ${resources.join(' ')}`, ttlMs && `kept for ${ttlMs / 1000} s`]
+  return parts.filter(Boolean).join('  ')
 }
 
 function describeSetting(name: string, { value, from }: { readonly value: string; readonly from?: Place }): string {
@@ -216,18 +221,6 @@ function describeCredential(credential: EffectiveCredential): string {
   if (budget !== undefined) parts.push(`budget ${describeBudget(budget)}`)
   if (file !== undefined) parts.push(`file ${describeFile(file)}`)
   return parts.filter(Boolean).join('  ')
-}
-
-function describeSource(source: SecretSource): string {
-  switch (source.kind) {
-    case 'env':
-      return `env:${source.variable}`
-    case 'file':
-      return `file:${source.path}`
-    default:
-      // Arguments of a command may be private: its name is enough to find it.
-      return `exec:${source.argv[0] ?? ''}${source.argv.length > 1 ? ' …' : ''}`
-  }
 }
 
 function count(found: readonly Diagnostic[], what: string): string {

@@ -1,16 +1,16 @@
-import { readFileSync, statSync } from 'node:fs'
-import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
-import { Secret } from '../kernel/secret.ts'
+import type { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
+import type { CommandSource, SecretSource, SourceOf } from '../wire/secret-source.ts'
+import { readCommand, readFile, readVariable } from './read-source.ts'
 
 /** Where a secret comes from. The value itself is in no declaration. */
 export type SecretDeclaration = {
   readonly name: string
-  readonly source:
-    | { readonly kind: 'env'; readonly variable: string }
-    | { readonly kind: 'file'; readonly path: string }
-    | { readonly kind: 'exec'; readonly argv: readonly string[] }
+  readonly source: SecretSource
+  /** How long the value that a command printed is used again; `LIMITS.secretExecTtlMs` when left out. */
+  readonly ttlMs?: number
 }
 
 export type Secrets = {
@@ -27,23 +27,9 @@ export type Secrets = {
 
 const NONE: readonly Secret[] = []
 
-/** What a command that prints a secret may see of our environment. */
-const EXEC_ENVIRONMENT = [
-  'PATH',
-  'HOME',
-  'LANG',
-  'LC_ALL',
-  'USER',
-  'LOGNAME',
-  'TMPDIR',
-  'TZ',
-  'XDG_RUNTIME_DIR',
-  'DBUS_SESSION_BUS_ADDRESS',
-]
-
 /**
  * Reads all secrets of environment and files at once; those of commands are run when first needed, one run at a time,
- * and kept for `LIMITS.secretExecTtlMs`. Values live in memory only.
+ * and kept for their time. Values live in memory only.
  * @throws secret_missing, secret_invalid
  */
 export function openSecrets(
@@ -65,11 +51,12 @@ export function openSecrets(
   }
   for (const declaration of declarations) {
     const { name, source } = declaration
-    if (source.kind === 'exec') {
-      const get = createCommandSecret(name, source.argv, env, system)
+    if (source.kind === 'vault' || source.kind === 'vault-http') throw sourceNeedsDaemon(name, source)
+    if (source.kind !== 'env' && source.kind !== 'file') {
+      const get = createCommandSecret(declaration, source, env, system)
       known.set(name, async () => note(await get()))
     } else {
-      const secret = source.kind === 'env' ? fromVariable(name, source.variable, env) : fromFile(name, source.path)
+      const secret = source.kind === 'env' ? readVariable(name, source, env) : readFile(name, source)
       note(secret)
       fixed.set(name, secret)
       known.set(name, () => Promise.resolve(secret))
@@ -85,37 +72,15 @@ export function openSecrets(
   }
 }
 
-function fromVariable(name: string, variable: string, env: Readonly<Record<string, string | undefined>>): Secret {
-  const value = env[variable]
-  if (value === undefined) {
-    throw new SallyportError('secret_missing', `secret ${name}: the environment variable ${variable} is not set`, {
-      hint: `set ${variable} for the process that runs Sallyport, or change the source of ${name}`,
-    })
-  }
-  return checked(name, value)
-}
-
-function fromFile(name: string, path: string): Secret {
-  const missing = (why: string, cause?: unknown): SallyportError =>
-    new SallyportError('secret_missing', `secret ${name}: ${path} ${why}`, {
-      hint: `put the value into ${path}, readable by this user`,
-      cause,
-    })
-  try {
-    const stats = statSync(path)
-    // A FIFO would hold up the start for good, a device may never end.
-    if (!stats.isFile()) throw missing('is not a regular file')
-    const { size } = stats
-    if (size > LIMITS.secretBytesMax) throw missing(`has ${size} bytes, ${LIMITS.secretBytesMax} at most are read`)
-    return checked(name, readFileSync(path, 'utf8').replace(/\r?\n$/, ''))
-  } catch (error) {
-    throw error instanceof SallyportError ? error : missing(`cannot be read (${codeOf(error)})`, error)
-  }
+function sourceNeedsDaemon(name: string, source: SourceOf<'vault' | 'vault-http'>): SallyportError {
+  return new SallyportError('secret_missing', `secret ${name}: a gate without a controller does not read "${source.kind}:"`, {
+    hint: `start the session with "sallyport up", under "sallyport daemon"; or use file:, env: or exec: for ${name}`,
+  })
 }
 
 function createCommandSecret(
-  name: string,
-  argv: readonly string[],
+  { name, ttlMs = LIMITS.secretExecTtlMs }: SecretDeclaration,
+  source: CommandSource,
   env: Readonly<Record<string, string | undefined>>,
   system: Pick<System, 'now'>,
 ): () => Promise<Secret> {
@@ -124,9 +89,9 @@ function createCommandSecret(
   return () => {
     if (kept && kept.until > system.now()) return Promise.resolve(kept.secret)
     kept = undefined
-    running ??= run(name, argv, env)
+    running ??= readCommand(name, source, env)
       .then((secret) => {
-        kept = { secret, until: system.now() + LIMITS.secretExecTtlMs }
+        kept = { secret, until: system.now() + ttlMs }
         return secret
       })
       .finally(() => {
@@ -134,56 +99,4 @@ function createCommandSecret(
       })
     return running
   }
-}
-
-async function run(name: string, argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<Secret> {
-  // Loaded when a command is run: most gates run none.
-  const { execFile } = await import('node:child_process')
-  const [file = '', ...args] = argv
-  const scrubbed = Object.fromEntries(EXEC_ENVIRONMENT.flatMap((key) => (env[key] === undefined ? [] : [[key, env[key]]])))
-  return new Promise((resolve, reject) => {
-    const unavailable = (why: string): void =>
-      // Neither the output nor the error text of the command: both may hold the value.
-      reject(
-        new SallyportError('secret_unavailable', `the secret ${name} could not be obtained (${why})`, {
-          hint: 'the operator finds the cause in the log',
-        }),
-      )
-    execFile(
-      file,
-      args,
-      { env: scrubbed, timeout: LIMITS.secretExecMs, maxBuffer: LIMITS.secretBytesMax, killSignal: 'SIGKILL', encoding: 'utf8' },
-      (error, stdout) => {
-        if (error)
-          return unavailable(
-            error.killed
-              ? 'its command took too long'
-              : `its command failed: ${typeof error.code === 'string' ? error.code : `exit ${error.code ?? error.signal}`}`,
-          )
-        try {
-          resolve(checked(name, stdout.replace(/\r?\n$/, '')))
-        } catch (invalid) {
-          unavailable(invalid instanceof Error ? invalid.message : 'invalid')
-        }
-      },
-    ).stdin?.end()
-  })
-}
-
-/** A value that would change the shape of a header is refused: CR and LF would end it, other bytes are read differently. */
-function checked(name: string, value: string): Secret {
-  const problem =
-    value === ''
-      ? 'is empty'
-      : /[^\x20-\x7e]/.test(value)
-        ? 'has a line break, control character or non-ASCII character'
-        : value !== value.trim()
-          ? 'begins or ends with a space'
-          : value.length < LIMITS.secretCharsMin
-            ? `has fewer than ${LIMITS.secretCharsMin} characters, which cannot be told from ordinary text in answers`
-            : undefined
-  if (problem === undefined && value.length <= LIMITS.secretBytesMax) return new Secret(name, value)
-  throw new SallyportError('secret_invalid', `secret ${name}: its value ${problem ?? 'is too long'}`, {
-    hint: 'store just the value, as the service gave it',
-  })
 }

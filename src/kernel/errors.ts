@@ -63,6 +63,11 @@ export const ERRORS = {
   not_found: { to: 'agent', status: 404, means: 'The gateway has nothing at this path.' },
   command_not_supported: { to: 'agent', status: 501, means: 'The SOCKS command is not CONNECT. BIND and UDP ASSOCIATE are not carried.' },
   secret_unavailable: { to: 'agent', status: 502, means: 'The credential for this request could not be obtained. Nothing was sent.' },
+  secret_not_permitted: {
+    to: 'agent',
+    status: 403,
+    means: 'The policy does not let this method, route or tool use the secret. It was not looked up.',
+  },
   token_exchange_failed: {
     to: 'agent',
     status: 502,
@@ -137,6 +142,11 @@ export const ERRORS = {
   audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
   engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
   subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
+  provider_cannot: {
+    to: 'operator',
+    exit: 1,
+    means: 'The place where a secret is kept cannot do this: it is only read, or it lists nothing.',
+  },
   daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not run, or does not answer.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>

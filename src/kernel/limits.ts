@@ -197,6 +197,15 @@ export const LIMITS = {
   secretExecMs: 15_000,
   /** A value printed by a command is used again for so long before the command runs anew. */
   secretExecTtlMs: 60_000,
+  /** The longest `ttl` of a secret. */
+  secretTtlMaxMs: 3_600_000,
+  /** Secrets that one session obtains at the same time: more wait. Each may be a process. */
+  secretResolutionsMax: 8,
+  /** Names of secrets that a provider lists, and folders that it looks into for them. */
+  secretsListedMax: 10_000,
+  /** One request to HashiCorp Vault, and its answer: a secret there has 1 MiB at most. */
+  vaultRequestMs: 10_000,
+  vaultAnswerBytesMax: 2 * 1024 * 1024,
   /** A request whose rule asks the operator is held so long: then 403 `approval_pending`. CONNECT and SOCKS are never held. */
   askHoldMs: 4_000,
   /** A question that nobody answered is withdrawn. */

@@ -181,7 +181,13 @@ function toEffectiveRoute(entry: RouteEntryShape, from: Place, plane: Plane): Ef
 function toSecret(entry: SecretEntryShape, from: Place): EffectiveSecret {
   const source = parseSource(entry.source)
   if (typeof source === 'string') throw new Error(source) // the schema has refused it before
-  return { name: entry.name, source, ...(entry.resources && { resources: entry.resources }), from }
+  return {
+    name: entry.name,
+    source,
+    ...(entry.ttl !== undefined && { ttlMs: entry.ttl * 1000 }),
+    ...(entry.resources && { resources: entry.resources }),
+    from,
+  }
 }
 
 /** What contradicts itself within one rule. */

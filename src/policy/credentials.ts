@@ -35,8 +35,16 @@ export type CredentialSet = Pick<Policy, 'credentialFor' | 'placeholdersFor' | '
 
 const NONE: readonly never[] = []
 
-/** Compiles credentials so that the most specific one wins: by host, then path, then methods. */
-export function compileCredentials(parts: readonly CredentialPart[], bindings: ReadonlyMap<string, CredentialBinding>): CredentialSet {
+/**
+ * Compiles credentials so that the most specific one wins: by host, then path, then methods.
+ * @param routeOnly ids of those that only routes which name them may carry
+ */
+export function compileCredentials(
+  parts: readonly CredentialPart[],
+  bindings: ReadonlyMap<string, CredentialBinding>,
+  routeOnly: ReadonlySet<string>,
+): CredentialSet {
+  const isFit = ({ id }: CredentialBinding, only: string | undefined): boolean => (only === undefined ? !routeOnly.has(id) : id === only)
   const hosts = createHostIndex<HostCredentials>()
   for (const part of parts.toSorted(compareParts)) {
     const binding = bindings.get(part.credential.id)
@@ -66,7 +74,7 @@ export function compileCredentials(parts: readonly CredentialPart[], bindings: R
             entries.map(({ written }) => written),
             path,
             facts,
-            only,
+            (binding) => isFit(binding, only),
           )
     },
     placeholdersFor(facts, only) {
@@ -77,7 +85,7 @@ export function compileCredentials(parts: readonly CredentialPart[], bindings: R
       const names = new Set(entries.flatMap(({ swapped }) => [...swapped.keys()]))
       return [...names].flatMap((name) => {
         const indexes = entries.flatMap(({ swapped }) => swapped.get(name) ?? [])
-        return findFirst(indexes, path, facts, only) ?? []
+        return findFirst(indexes, path, facts, (binding) => isFit(binding, only)) ?? []
       })
     },
     credentialsOf,
@@ -132,13 +140,10 @@ function findFirst(
   indexes: readonly PathIndex<BoundPart>[],
   path: PathSegments | undefined,
   { method }: Facts,
-  only: string | undefined,
+  isFit: (binding: CredentialBinding) => boolean,
 ): CredentialBinding | undefined {
   for (const index of indexes) {
-    const found = index.find(
-      path,
-      ({ methods, binding }) => (only === undefined || binding.id === only) && (methods === undefined || methods.has(method)),
-    )
+    const found = index.find(path, ({ methods, binding }) => isFit(binding) && (methods === undefined || methods.has(method)))
     if (found !== undefined) return found.item.binding
   }
   return undefined

@@ -1,6 +1,7 @@
 import type { Hostname } from '../kernel/hostname.ts'
 import type { Refusal } from '../kernel/errors.ts'
 import type { Budget, CredentialFile, CredentialPlace, HeaderPlace, TokenExchange } from '../wire/credential.ts'
+import type { SecretSource } from '../wire/secret-source.ts'
 import type { AddressRange } from './addresses.ts'
 
 /** What is known of a request, canonical. */
@@ -64,13 +65,15 @@ export type Route = {
   readonly rule: AllowedRule
 }
 
-/** Where a secret's value comes from. The value itself is never part of a policy. */
-export type SecretSource =
-  | { readonly kind: 'env'; readonly variable: string }
-  | { readonly kind: 'file'; readonly path: string }
-  | { readonly kind: 'exec'; readonly argv: readonly string[] }
+export type SecretDeclaration = {
+  readonly name: string
+  readonly source: SecretSource
+  /** How long a value is used again once it was obtained, in milliseconds. */
+  readonly ttlMs?: number
+}
 
-export type SecretDeclaration = { readonly name: string; readonly source: SecretSource }
+/** A secret with what may use it: `inject`, `route:NAME`, `method:NAME`, `tool:NAME`. */
+export type SecretGrant = SecretDeclaration & { readonly uses: readonly string[] }
 
 /** A credential, by names: no value of a secret is part of a policy. */
 export type CredentialBinding = {
@@ -117,7 +120,7 @@ export type Policy = {
   judgeName(host: Hostname, rule: AllowedRule): Refusal | undefined
   /**
    * The most specific credential that is written into this request, or, with `only`, that one if it is bound to it. Never one
-   * with a placeholder. Callers see to the scheme.
+   * with a placeholder, and without `only` none that is for routes alone. Callers see to the scheme.
    */
   credentialFor(facts: Facts, only?: string): CredentialBinding | undefined
   /** Of each placeholder the most specific credential that it is swapped for in this request, or, with `only`, that one. */
@@ -128,7 +131,7 @@ export type Policy = {
   readonly placeholders: readonly PlaceholderDefinition[]
   /** Whether user and password of a way in must carry the session's lease. */
   readonly isLeaseRequired: boolean
-  readonly secrets: readonly SecretDeclaration[]
+  readonly secrets: readonly SecretGrant[]
   readonly credentials: readonly CredentialBinding[]
   readonly warnings: readonly Diagnostic[]
   /** Every part with the place it came from. */

@@ -95,7 +95,6 @@ type Used = {
   readonly declare?: (name: string) => string
 }
 
-/** Which uses a secret's `resources` may name is the schema's to say: there is only `inject` so far. */
 function undeclared(users: Users, used: Used): Diagnostic[] {
   const names = new Set(used.entries.flatMap(({ raw }) => textOf(raw, used.by) ?? []))
   return users.entries.flatMap(({ raw, from }) =>
@@ -115,8 +114,15 @@ function unused(credentials: readonly Entry[], secrets: readonly Entry[]): Diagn
   const used = new Set(credentials.flatMap(({ raw }) => secretsOf(raw)))
   return secrets.flatMap(({ raw, from }) => {
     const name = textOf(raw, 'name')
-    return name === undefined || used.has(name) ? [] : [{ ...from, message: `secret "${shorten(name)}" is used by no credential` }]
+    if (name === undefined || used.has(name) || hasOtherUse(raw)) return []
+    return [{ ...from, message: `secret "${shorten(name)}" is used by no credential` }]
   })
+}
+
+/** Methods and tools name a secret when they are called. */
+function hasOtherUse(raw: unknown): boolean {
+  const resources = valueAt(raw, ['resources'])
+  return Array.isArray(resources) && resources.some((text) => typeof text === 'string' && /^(?:method|tool):/.test(text))
 }
 
 function textsAt(raw: unknown, paths: readonly (readonly string[])[]): string[] {

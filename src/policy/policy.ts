@@ -4,6 +4,7 @@ import { judgeAddresses, judgeName } from './addresses.ts'
 import { assemble, formatDiagnostic } from './assemble.ts'
 import { findConflicts } from './conflicts.ts'
 import { compileCredentials, partsOf, placeholdersOf } from './credentials.ts'
+import { findResourceProblems, grantSecrets, routeOnlyOf } from './grants.ts'
 import { readLayers } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
@@ -24,7 +25,7 @@ export type {
   Place,
   Policy,
   Route,
-  SecretSource,
+  SecretGrant,
   TunnelDecision,
 } from './model.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
@@ -33,6 +34,7 @@ export { describeAlso, describeBudget, describeExchange, describeFile, describeP
 export { explainRequest, type Explanation } from './explain.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
 export { policyJsonSchema } from './schema.ts'
+export { describeSource, parseSource } from './sources.ts'
 
 /** Where `extends` looks for `NAME.yaml`, in order. */
 export type PolicyOptions = { readonly policyDirs: readonly string[] }
@@ -72,13 +74,14 @@ function read(paths: readonly string[], options: PolicyOptions) {
   const rules = effective.rules.map(parseRule)
   const parts = effective.credentials.flatMap(partsOf)
   const conflicts = findConflicts(effective, rules, parts, damage, doubts)
-  const errors = inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors])
+  const resources = findResourceProblems(effective, doubts.has('routes') || damage.hasRoutes)
+  const errors = inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors, ...resources])
   return { errors, warnings: inOrder([...conflicts.warnings, ...names.warnings]), isMissing, build }
 
   function build(warnings: readonly Diagnostic[]): Policy {
     const credentials = effective.credentials.map(toBinding)
     const bindings = new Map(credentials.map((credential) => [credential.id, credential]))
-    const { seePaths, ...bound } = compileCredentials(parts, bindings)
+    const { seePaths, ...bound } = compileCredentials(parts, bindings, routeOnlyOf(effective))
     return {
       ...compileRules(rules, effective.mode.value, seePaths),
       routes: effective.routes.map(toRoute),
@@ -86,7 +89,7 @@ function read(paths: readonly string[], options: PolicyOptions) {
       judgeName,
       ...bound,
       placeholders: placeholdersOf(credentials),
-      secrets: effective.secrets.map(({ name, source }) => ({ name, source })),
+      secrets: grantSecrets(effective),
       credentials,
       isLeaseRequired: effective.lease.value === 'required',
       warnings,

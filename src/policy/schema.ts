@@ -1,6 +1,8 @@
 import * as z from 'zod'
 import { Credential } from './schema-credentials.ts'
 import { Addresses, complaint, Host, Id, list, Methods, Paths, SecretName, text } from './schema-fields.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import { parseResource } from './resources.ts'
 import { parseUpstream } from './routes.ts'
 import { parseSource } from './sources.ts'
 
@@ -38,10 +40,20 @@ export const Rule = z.strictObject({
 
 export const SecretEntry = z.strictObject({
   name: SecretName,
-  source: text(complaint(parseSource)).describe('env:NAME, file:/absolute/path or exec:command arguments'),
-  resources: list(z.enum(['inject']), 16)
+  source: text(complaint(parseSource)).describe(
+    'vault:KEY, env:NAME, file:/absolute/path, exec:command arguments, op:VAULT/ITEM/FIELD, keychain:SERVICE/ACCOUNT, libsecret:ATTRIBUTE=VALUE,…, pass:NAME or vault-http:MOUNT/PATH#FIELD',
+  ),
+  resources: list(text(complaint(parseResource)), 256)
     .optional()
-    .describe('What the secret may be used for. Default: what refers to it.'),
+    .describe('What may use the secret: inject, route:NAME, method:NAME, tool:NAME. Default: the credentials that refer to it.'),
+  ttl: z
+    .int()
+    .min(1)
+    .max(LIMITS.secretTtlMaxMs / 1000)
+    .optional()
+    .describe(
+      'Seconds that a value is used again once it was obtained. Default: a minute for programs in a gate of its own, else not at all.',
+    ),
 })
 
 export const RouteEntry = z.strictObject({

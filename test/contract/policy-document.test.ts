@@ -107,7 +107,7 @@ test('numbers and names in docs/POLICY.md and docs/CREDENTIALS.md are those of t
   const removed = [...headers.matchAll(/'([a-z-]+)'/g)].map((match) => match[1] ?? '')
   assert.ok(removed.length >= 8)
   for (const name of removed) assert.match(CREDENTIALS, new RegExp(`\`${name}\``, 'i'))
-  const environment = readProject('src/credential/secrets.ts').split('EXEC_ENVIRONMENT = [')[1]?.split(']')[0] ?? ''
+  const environment = readProject('src/credential/run-command.ts').split('EXEC_ENVIRONMENT = [')[1]?.split(']')[0] ?? ''
   for (const [, name] of environment.matchAll(/'([A-Z_]+)'/g)) assert.ok(REFERENCE.includes(`\`${name}\``), name)
 })
 

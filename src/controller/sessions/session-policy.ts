@@ -2,7 +2,8 @@ import { existsSync, realpathSync, statSync } from 'node:fs'
 import { join, posix, relative, sep } from 'node:path'
 import { createPlaceholders, credentialFiles } from '../../credential/credential.ts'
 import { SallyportError } from '../../kernel/errors.ts'
-import { formatDiagnostic, formatPlace, loadPolicy, showPolicy, type Policy, type SecretSource } from '../../policy/policy.ts'
+import { formatDiagnostic, formatPlace, loadPolicy, showPolicy, type Policy } from '../../policy/policy.ts'
+import type { SecretSource } from '../../wire/secret-source.ts'
 import type { Worthless } from './agent-files.ts'
 
 /** A file below /run/secrets that the policy's secrets are read from. */
@@ -29,6 +30,8 @@ export type SessionPolicy = {
 
 /** What the sidecar sees of the host's secrets. */
 const SECRETS_MOUNT = '/run/secrets'
+/** Sources that a container sees nothing of: vaults, and programs that know the operator. */
+const HOST_KINDS: ReadonlySet<SecretSource['kind']> = new Set(['vault', 'op', 'keychain', 'libsecret', 'pass', 'vault-http'])
 /** A path within an argument, as in `--file=/run/secrets/NAME` or the script of `sh -c`. */
 const WITHIN_ARGUMENT = /\/run\/secrets\/([\w.@+/-]+)/g
 
@@ -94,6 +97,10 @@ function refuseSources(policy: Policy): void {
       return [`${formatPlace(from)}: secret "${name}": the sidecar of a compose project has no environment variable ${source.variable}`]
     if (source.kind === 'file' && filesOf(source).length === 0)
       return [`${formatPlace(from)}: secret "${name}": the sidecar of a compose project does not see ${source.path}`]
+    if (HOST_KINDS.has(source.kind))
+      return [
+        `${formatPlace(from)}: secret "${name}": the sidecar of a compose project cannot read "${source.kind}:", which is on the host`,
+      ]
     return []
   })
   if (errors.length === 0) return
@@ -105,16 +112,16 @@ function refuseSources(policy: Policy): void {
 /** Below the folder of secrets. */
 function filesOf(source: SecretSource): string[] {
   switch (source.kind) {
-    case 'env':
-      return []
     case 'file':
       return belowMount(source.path)
-    default:
+    case 'exec':
       return source.argv.flatMap((argument) =>
         argument.startsWith(`${SECRETS_MOUNT}/`)
           ? belowMount(argument)
           : [...argument.matchAll(WITHIN_ARGUMENT)].flatMap(([path]) => belowMount(path)),
       )
+    default:
+      return []
   }
 }
 
