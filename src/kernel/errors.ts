@@ -148,6 +148,7 @@ export const ERRORS = {
     means: 'The place where a secret is kept cannot do this: it is only read, or it lists nothing.',
   },
   daemon_unavailable: { to: 'operator', exit: 1, means: 'The daemon does not run, or does not answer.' },
+  policy_exists: { to: 'operator', exit: 1, means: 'There is a policy for this workspace already. It is never overwritten unasked.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 

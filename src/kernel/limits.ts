@@ -229,6 +229,9 @@ export const LIMITS = {
   probeOutputBytesMax: 64 * 1024,
   /** One check of the doctor: the others don't wait for it. */
   doctorCheckMs: 40_000,
+  /** Names of one folder, and folders right below a workspace, that are looked at to tell what it is written in. */
+  initEntriesMax: 5_000,
+  initFoldersMax: 200,
   /** One command that the doctor runs. */
   doctorCallMs: 20_000,
 } as const
