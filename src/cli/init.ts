@@ -53,11 +53,11 @@ function describe({ file, detected, harness, workspace }: InitPlan, isSame: bool
   ]
 }
 
-function nextSteps({ secrets, file, harness }: InitPlan): string[] {
+function nextSteps({ secrets, layers, harness }: InitPlan): string[] {
   return [
     'Next:',
     ...[...new Set(secrets)].map((name) => `  sallyport secret set ${name}`),
-    `  sallyport policy check ${file}`,
+    `  sallyport policy check ${layers.join(' ')}`,
     `  sallyport up${harness === undefined ? '' : ` --harness ${harness}`}`,
   ]
 }

@@ -21,6 +21,8 @@ export type InitSetting = { readonly home: string; readonly policyDirs: readonly
 export type InitPlan = {
   readonly workspace: string
   readonly file: string
+  /** What the file is checked with: the operator's global policy, where there is one, and then itself. */
+  readonly layers: readonly string[]
   readonly text: string
   /** Names that the vault should have. */
   readonly secrets: readonly string[]
@@ -47,9 +49,10 @@ export function planInit(request: InitRequest, { home, policyDirs }: InitSetting
   const detected = detect(workspace)
   const harness = request.harness ?? detected.harness?.name
   if (harness !== undefined) refuseUnknown(harness, policyDirs)
-  const taken = takenBy(join(home, 'policies', 'global.yaml'), policyDirs)
-  const { text, secrets } = policyText({ workspace, detected, harness, taken })
-  return { workspace, file: join(workspacePolicyFolder(home, workspace), 'policy.yaml'), text, secrets, detected, harness }
+  const globals = [join(home, 'policies', 'global.yaml')].filter((path) => existsSync(path))
+  const { text, secrets } = policyText({ workspace, detected, harness, taken: takenBy(globals, policyDirs) })
+  const file = join(workspacePolicyFolder(home, workspace), 'policy.yaml')
+  return { workspace, file, layers: [...globals, file], text, secrets, detected, harness }
 }
 
 /**
@@ -69,7 +72,7 @@ export function writeInit(plan: InitPlan, force: boolean, { home, policyDirs }: 
   const aside = join(folder, `policy.${process.pid}.new.yaml`)
   writeWhole(aside, plan.text)
   try {
-    const { errors } = checkPolicy([aside], { policyDirs })
+    const { errors } = checkPolicy([...plan.layers.slice(0, -1), aside], { policyDirs })
     if (errors.length > 0) throw new SallyportError('policy_invalid', errors.map(formatDiagnostic).join('\n'))
     writeWhole(join(folder, 'workspace.new'), `${plan.workspace}\n`)
     renameSync(join(folder, 'workspace.new'), join(folder, 'workspace'))
@@ -155,9 +158,9 @@ function refuseUnknown(harness: string, policyDirs: readonly string[]): void {
   })
 }
 
-function takenBy(globalFile: string, policyDirs: readonly string[]): TextSetting['taken'] {
-  if (!existsSync(globalFile)) return { secrets: new Set(), credentials: new Set(), harness: undefined }
-  const { secrets, credentials, harness } = showPolicy(loadPolicy([globalFile], { policyDirs }))
+function takenBy(globals: readonly string[], policyDirs: readonly string[]): TextSetting['taken'] {
+  if (globals.length === 0) return { secrets: new Set(), credentials: new Set(), harness: undefined }
+  const { secrets, credentials, harness } = showPolicy(loadPolicy(globals, { policyDirs }))
   return {
     secrets: new Set(secrets.map(({ name }) => name)),
     credentials: new Set(credentials.map(({ id }) => id)),

@@ -98,7 +98,7 @@ function extendsLines({ kinds, gitHost }: Detected, git: string | undefined): st
   const isEmpty = lines.every((line) => line.startsWith('  #'))
   return [
     '# Presets of Sallyport, each commented in its own file (policies/service/NAME.yaml). More of them: docs/SERVICES.md.',
-    ...(isEmpty ? ['extends: []', ...lines] : ['extends:', ...lines]),
+    ...(isEmpty ? ['# extends: [service/npm, service/github]', ...lines] : ['extends:', ...lines]),
     '',
   ]
 }
