@@ -22,20 +22,27 @@ export function imageOf(target: keyof typeof INPUTS): string {
 
 /** Builds the image of every target whose inputs changed since its image was made. @throws SetupError */
 export async function ensureImages(baseImage: string): Promise<void> {
-  const base = (await capture('docker', ['image', 'inspect', '--format', '{{.Id}}', baseImage])).stdout.trim()
   for (const [target, inputs] of Object.entries(INPUTS) as [keyof typeof INPUTS, readonly string[]][]) {
-    const image = imageOf(target)
-    const hash = hashOf(['Dockerfile', ...inputs], `${baseImage} ${base} ${INPUTS_LABEL}`)
-    if ((await labelOf(image, INPUTS_LABEL)) === hash) continue
-    await step(`building ${image}`, async (onLine) => {
-      const options = ['--progress=plain', '--load', '--target', target, '--tag', image, '--label', `${INPUTS_LABEL}=${hash}`]
-      const secret = ['--secret', `id=extra_ca,src=${extraCa()}`]
-      await run('docker', ['buildx', 'build', ...options, '--build-arg', `NODE_IMAGE=${baseImage}`, ...secret, '.'], {
-        onLine,
-        env: { ...process.env, BUILDX_NO_DEFAULT_ATTESTATIONS: '1' },
-      })
-    })
+    await ensureImage({ image: imageOf(target), file: 'Dockerfile', target, inputs }, baseImage)
   }
+}
+
+/** Builds one target of one Dockerfile, unless its image was made of the same inputs. @throws SetupError */
+export async function ensureImage(
+  { image, file, target, inputs }: { image: string; file: string; target: string; inputs: readonly string[] },
+  baseImage: string,
+): Promise<void> {
+  const base = (await capture('docker', ['image', 'inspect', '--format', '{{.Id}}', baseImage])).stdout.trim()
+  const hash = hashOf([file, ...inputs], `${baseImage} ${base} ${INPUTS_LABEL}`)
+  if ((await labelOf(image, INPUTS_LABEL)) === hash) return
+  await step(`building ${image}`, async (onLine) => {
+    const options = ['--progress=plain', '--load', '--file', file, '--target', target, '--tag', image, '--label', `${INPUTS_LABEL}=${hash}`]
+    const secret = ['--secret', `id=extra_ca,src=${extraCa()}`]
+    await run('docker', ['buildx', 'build', ...options, '--build-arg', `NODE_IMAGE=${baseImage}`, ...secret, '.'], {
+      onLine,
+      env: { ...process.env, BUILDX_NO_DEFAULT_ATTESTATIONS: '1' },
+    })
+  })
 }
 
 /** The authorities that this machine's own Node is told to trust: a proxy that inspects npm here does so in a build as well. */

@@ -26,6 +26,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
   exec: { summary: 'run a program in a session', load: async () => (await import('./cli/exec.ts')).execCommand },
   logs: { summary: 'print what a session printed', load: async () => (await import('./cli/logs.ts')).logsCommand },
   forward: { summary: 'reach a port of a session from this machine', load: async () => (await import('./cli/forward.ts')).forwardCommand },
+  init: { summary: 'write a policy for a workspace', load: async () => (await import('./cli/init.ts')).initCommand },
+  doctor: { summary: 'say what this machine and its engine can hold', load: async () => (await import('./cli/doctor.ts')).doctorCommand },
+  selftest: { summary: 'try the ways out of a running session', load: async () => (await import('./cli/selftest.ts')).selftestCommand },
+  probe: { summary: 'try the ways out of this container', load: async () => (await import('./cli/probe.ts')).probeCommand },
 }
 
 function usage(): string {

@@ -365,8 +365,6 @@ export const LIMITS = {
   forwardConnectionsMax: 64,
   /** From the wish for such a connection until it stands. */
   forwardConnectMs: 10_000,
-  /** What a program of the machinery (a probe) may print. */
-  probeOutputBytesMax: 1024 ** 2,
   /** Events that wait for one who listens and does not read: beyond, the oldest are lost. */
   sessionEventsMax: 1_000,
   /** Patterns of `filesystem.hide`, and the length of one: `config_invalid`. */
@@ -426,8 +424,21 @@ export const LIMITS = {
   streamInputBytesMax: 1024 * 1024,
   /** From the upgrade of a connection to its first frame, which says what is wanted. */
   streamRequestMs: 5_000,
-  /** Connections to one forwarded port: more are closed at once. */
-  forwardConnectionsMax: 128,
   /** What a daemon answers when it refuses: more is not read. */
   daemonProblemBytesMax: 64 * 1024,
+  /** One attempt of the probe: what does not answer by then is shut. */
+  probeAnswerMs: 500,
+  /** One attempt of the probe that needs a program, or an answer of the gate. */
+  probeAttemptMs: 1_200,
+  /** The whole selftest of a session, with the start and the end of the probe's container. */
+  selftestMs: 20_000,
+  /** What a probe may print. */
+  probeOutputBytesMax: 64 * 1024,
+  /** One check of the doctor: the others don't wait for it. */
+  doctorCheckMs: 40_000,
+  /** Names of one folder, and folders right below a workspace, that are looked at to tell what it is written in. */
+  initEntriesMax: 5_000,
+  initFoldersMax: 200,
+  /** One command that the doctor runs. */
+  doctorCallMs: 20_000,
 } as const

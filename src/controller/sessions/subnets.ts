@@ -17,7 +17,7 @@ export function reserveJail(home: string, project: string, before: string | unde
   const own = new Set(networks.filter((network) => network.project === project).flatMap((network) => network.subnets))
   const others = networks.filter((network) => network.project !== project).flatMap((network) => network.subnets)
   // Where the engine gives a bridge an address, a jail of this project that is up is among the routes of the host.
-  const taken = [...others, ...[...interfaceSubnets(), ...routeSubnets()].filter((subnet) => !own.has(subnet))]
+  const taken = [...others, ...hostSubnets().filter((subnet) => !own.has(subnet))]
   const folder = join(home, 'subnets')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   taken.push(...reservedByOthers(home, folder, project))
@@ -26,6 +26,11 @@ export function reserveJail(home: string, project: string, before: string | unde
     if (reserve(folder, jail.subnet, project)) return jail
     taken.push(jail.subnet)
   }
+}
+
+/** What this machine's own interfaces and routes take, in CIDR form. */
+export function hostSubnets(): string[] {
+  return [...interfaceSubnets(), ...routeSubnets()]
 }
 
 function keep(before: string | undefined, taken: readonly string[]): Jail | undefined {

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync, chownSync, chmodSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { ensureBaseImage } from '../../scripts/base-image.ts'
+import { ensureHarnessImages } from '../../scripts/harness-images.ts'
+import { STATE, capture, type Outcome } from '../../scripts/steps.ts'
+import { harnessOf, type Harness, type HarnessSetting } from '../../src/controller/sessions/harness.ts'
+
+const UID = 10_001
+const SETTING: HarnessSetting = { workspace: '/workspace', secrets: [], placeholders: {}, now: Date.UTC(2026, 10, 1) }
+
+/** The agent's user in a hardened container without any network, with the harness's files in its HOME. */
+async function runIn(harness: Harness, argv: readonly string[]): Promise<Outcome> {
+  const home = mkdtempSync(join(STATE, 'harness-'))
+  try {
+    for (const { path, content } of harness.homeFiles) {
+      mkdirSync(dirname(join(home, path)), { recursive: true })
+      writeFileSync(join(home, path), content, { mode: 0o600 })
+      if (process.getuid?.() === 0) chownSync(join(home, path), UID, UID)
+      for (let at = dirname(join(home, path)); at.startsWith(home); at = dirname(at)) open(at)
+    }
+    open(home)
+    const hardened = ['--cap-drop', 'ALL', '--security-opt', 'no-new-privileges:true', '--read-only', '--init', '--network', 'none']
+    const limits = ['--memory', '2g', '--pids-limit', '256', '--user', `${UID}:${UID}`, '--tmpfs', '/tmp:rw,exec,mode=1777']
+    const environment = Object.entries({ HOME: '/home/agent', ...harness.environment }).flatMap(([k, v]) => ['--env', `${k}=${v}`])
+    const mounts = ['--volume', `${home}:/home/agent:rw`, '--label', 'sallyport.test=harness']
+    return await capture('docker', ['run', '--rm', ...hardened, ...limits, ...environment, ...mounts, harness.image, ...argv], {
+      timeoutMs: 120_000,
+    })
+  } finally {
+    rmSync(home, { recursive: true, force: true })
+  }
+}
+
+function open(folder: string): void {
+  if (process.getuid?.() === 0) chownSync(folder, UID, UID)
+  else chmodSync(folder, 0o777)
+}
+
+for (const { name, version } of [
+  { name: 'claude', version: /^\d+\.\d+\.\d+ \(Claude Code\)/ },
+  { name: 'codex', version: /^codex-cli \d+\.\d+/ },
+  { name: 'gemini', version: /^\d+\.\d+\.\d+/m },
+  { name: 'opencode', version: /^\d+\.\d+\.\d+/m },
+]) {
+  test(`I14 ${name} runs as the agent’s user in a hardened container, in the version that its image is pinned to`, async () => {
+    await ensureHarnessImages([name], await ensureBaseImage())
+    const { code, stdout, stderr } = await runIn(harnessOf(name, SETTING), [name, '--version'])
+    assert.equal(code, 0, stderr)
+    assert.match(stdout, version)
+  })
+}
+
+for (const { secret, said } of [
+  { secret: 'OPENAI_API_KEY', said: /API key configured|Logged in using an API key/ },
+  { secret: 'CODEX_ACCESS_TOKEN', said: /Logged in using ChatGPT/ },
+]) {
+  test(`codex takes its worthless login for ${secret} for one, and never sees the secret`, async () => {
+    await ensureHarnessImages(['codex'], await ensureBaseImage())
+    const { stdout, stderr } = await runIn(harnessOf('codex', { ...SETTING, secrets: [secret] }), ['codex', 'login', 'status'])
+    assert.match(stdout + stderr, said)
+  })
+}
+
+test('gemini has chosen how it logs in: without a network it fails to send, and does not ask', async () => {
+  await ensureHarnessImages(['gemini'], await ensureBaseImage())
+  const harness = harnessOf('gemini', { ...SETTING, secrets: ['GEMINI_API_KEY'] })
+  const { stdout, stderr } = await runIn(harness, ['timeout', '12', 'gemini', '-p', 'hello'])
+  assert.doesNotMatch(stdout + stderr, /set an Auth method/)
+  assert.match(stdout + stderr, /fetch failed|ENOTFOUND|EAI_AGAIN|Retrying/)
+})
+
+test('opencode finds the provider whose secret the policy has, and no other', async () => {
+  await ensureHarnessImages(['opencode'], await ensureBaseImage())
+  const harness = harnessOf('opencode', { ...SETTING, secrets: ['ANTHROPIC_API_KEY'] })
+  const { stdout, stderr } = await runIn(harness, ['opencode', 'auth', 'list'])
+  assert.match(stdout + stderr, /ANTHROPIC_API_KEY/)
+  assert.doesNotMatch(stdout + stderr, /OPENAI_API_KEY/)
+})
