@@ -195,10 +195,10 @@ esac`
     assert.doesNotMatch(programs.read('arguments'), new RegExp(`canary|${Buffer.from('canary').toString('hex')}`))
   })
 
-  test('storing that failed silently is found out by reading back', async () => {
-    using programs = writePrograms({ security: SECURITY })
+  test('storing that failed silently is found out by reading back, also where an older value is there', async () => {
+    using programs = writePrograms({ security: '[ "$1" = -i ] || echo the-older-value' })
     await using providers = openProviders({ env: programs.env })
-    await failure(providers.set(sourceOf('keychain:Other'), new Secret('T', CANARY), NEVER))
+    assert.match((await failure(providers.set(SOURCE, new Secret('T', CANARY), NEVER))).message, /another when it is read back/)
   })
 
   test('a value that is too long for one line of "security -i" is refused before it is run', async () => {
