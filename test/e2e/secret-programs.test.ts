@@ -38,7 +38,7 @@ function storesValues(store: () => SecretStore, text: string, other: string): vo
     await story(providers)
   }
 
-  test('a value is stored, read, replaced and deleted as it is, and is in no argument and no environment meanwhile', () =>
+  test('I??-providers-value a value is stored, read, replaced and deleted as it is, and is in no argument and no environment meanwhile', () =>
     use(async (providers) => {
       for (const value of [CANARY, `${CANARY}-the-second`]) {
         await providers.set(sourceOf(text), new Secret('TOKEN', value), NEVER)
@@ -195,10 +195,10 @@ esac`
     assert.doesNotMatch(programs.read('arguments'), new RegExp(`canary|${Buffer.from('canary').toString('hex')}`))
   })
 
-  test('storing that failed silently is found out by reading back', async () => {
-    using programs = writePrograms({ security: SECURITY })
+  test('storing that failed silently is found out by reading back, also where an older value is there', async () => {
+    using programs = writePrograms({ security: '[ "$1" = -i ] || echo the-older-value' })
     await using providers = openProviders({ env: programs.env })
-    await failure(providers.set(sourceOf('keychain:Other'), new Secret('T', CANARY), NEVER))
+    assert.match((await failure(providers.set(SOURCE, new Secret('T', CANARY), NEVER))).message, /another when it is read back/)
   })
 
   test('a value that is too long for one line of "security -i" is refused before it is run', async () => {
