@@ -11,10 +11,10 @@ import { imageRoots } from './image-roots.ts'
 import { halvedJail, type Jail } from './jail.ts'
 import type { PlannedSession } from './plan-session.ts'
 import { selftestTarget } from './probe.ts'
-import { makeSessionFolder, writeAgentPart, writePolicy, writeTrust } from './session-files.ts'
+import { makeSessionFolder, writeAgentPart, writeTrust } from './session-files.ts'
 import { engineName, labelsOf, sessionFolder, socketFolder } from './session-names.ts'
 import type { IssuedLease, SessionAuditEvent, SessionParts, SessionRecord } from './session-parts.ts'
-import { agentSpec, sidecarSpec, type SpecContext } from './specs.ts'
+import { agentSpec, GATE_POLICY, sidecarSpec, type SpecContext } from './specs.ts'
 import { reserveJail } from './subnets.ts'
 import { askedOf } from './verify.ts'
 
@@ -47,7 +47,7 @@ export async function bringUp(parts: SessionParts, rising: Rising, step: Step, s
   signal.throwIfAborted()
   save(parts, rising, { kept: workspace.kept, warnings: [...rising.record.warnings, ...workspace.warnings] })
   const context: SpecContext = { home: parts.home, jail, ...rising }
-  const gate = harden(sidecarSpec(context, gateBinds(parts, rising, folder), await writePolicy(folder, rising.plan.policy)))
+  const gate = harden(sidecarSpec(context, gateBinds(parts, rising, folder)))
   const agent = harden(
     agentSpec(context, lease, workspace, [
       ...writeTrust(folder, roots, authority.certificatePem, parts.system),
@@ -141,7 +141,7 @@ async function raiseGate(
 
 function gateBinds(parts: SessionParts, { id, plan, record }: Rising, folder: string): Bind[] {
   return [
-    { source: join(folder, 'policy'), target: '/etc/sallyport/policy', readOnly: true },
+    { source: join(folder, 'policy'), target: GATE_POLICY, readOnly: true },
     ...(record.control === 'unix' ? [{ source: socketFolder(parts.home, id), target: '/run/sallyport', readOnly: true }] : []),
     ...plan.sidecar.mounts,
   ]

@@ -2,7 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync,
 import { dirname, join, relative } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import type { System } from '../../kernel/system.ts'
-import { loadPolicyWithSources, type Policy, type PolicySources } from '../../policy/policy.ts'
+import { loadPolicy, loadPolicyWithSources, type Policy, type PolicySources } from '../../policy/policy.ts'
 import { inputsOf, type LayerKind, type SessionLayers } from './session-layers.ts'
 
 /** A session's policy as its sidecar reads it: copies, in a folder that is mounted read-only. */
@@ -61,6 +61,25 @@ export function freezeLayers(
 }
 
 const RESTRICTED = 'restricted.yaml'
+
+/**
+ * A policy that was frozen before, as its sidecar has it.
+ * @throws policy_not_found, policy_invalid
+ */
+export function frozenPolicy(into: string): Policy {
+  const folder = join(into, CURRENT)
+  let names: readonly string[]
+  try {
+    names = readdirSync(folder)
+  } catch (cause) {
+    throw new SallyportError('policy_not_found', `${into}: the session's policy cannot be read (${codeOf(cause)})`, { cause })
+  }
+  const slots = [...SLOTS.map((layer) => slotOf(layer, 0)), ...names.map((_, index) => slotOf('session', index))].filter((slot) => names.includes(slot))
+  return loadPolicy(
+    slots.map((slot) => join(folder, slot)),
+    { policyDirs: [join(folder, 'extends')], restricted: [join(folder, RESTRICTED)] },
+  )
+}
 
 type Plan = {
   /** Names of the files of the layers, in order. */

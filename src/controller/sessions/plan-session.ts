@@ -5,6 +5,7 @@ import type { Bind } from './hardening.ts'
 import { checkedSource, guardedPlaces } from './mount-sources.ts'
 import { ownerOf } from './owner.ts'
 import type { SessionParts, SessionPlan, SessionRecord, UpRequest } from './session-parts.ts'
+import { policyFolder } from './session-names.ts'
 import { refuseUnsafe } from './specs.ts'
 
 /** What a session will be, before anything of it is made. */
@@ -31,7 +32,7 @@ export async function planSession(
   signal: AbortSignal,
 ): Promise<PlannedSession> {
   const workspace = realFolder(request.workspace)
-  const [info, plan] = await Promise.all([parts.engine.info(), parts.prepare(request, { ...names, workspace })])
+  const [info, plan] = await Promise.all([parts.engine.info(), parts.prepare(request, { id: names.id, workspace, policyFolder: policyFolder(parts.home, names.id) })])
   const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
   if (plan.filesystem.workspace !== 'none') checkedSource(workspace, places)
   const [agentImage, sidecarImage] = await Promise.all([
@@ -45,6 +46,7 @@ export async function planSession(
   }
   const record: SessionRecord = {
     workspace,
+    policy: request.policy,
     ...(request.harness !== undefined && { harness: request.harness }),
     ...(request.role !== undefined && { role: request.role }),
     owner: ownerOf(workspace),

@@ -1,5 +1,4 @@
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
-import { rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { javaTruststore, TRUSTSTORE_PASSWORD } from '../../pki/pki.ts'
 import type { System } from '../../kernel/system.ts'
@@ -8,7 +7,7 @@ import { AGENT_HOME } from './agent-environment.ts'
 import { writeAgentFiles, type Owner } from './agent-files.ts'
 import type { Bind } from './hardening.ts'
 import type { ImageRoots } from './image-roots.ts'
-import type { PolicyText, SessionPlan } from './session-parts.ts'
+import type { SessionPlan } from './session-parts.ts'
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
@@ -28,14 +27,28 @@ export function writeAgentPart(folder: string, gate: string, owner: Owner, files
   // Beside the engine's own resolver: 25.0.4 to 26.1.2 asks no server of an internal network.
   publish(join(agent, 'resolv.conf'), `nameserver ${gate}\noptions timeout:1 attempts:2\n`)
   const names = ['passwd', 'group', 'resolv.conf']
-  for (const { name, content } of files) {
+  const mounted = files.filter(({ isRewritten }) => isRewritten !== true)
+  for (const { name, content } of mounted) {
     writeFileSync(join(folder, 'files', name), content, { mode: 0o600 })
     own(join(folder, 'files', name), owner)
   }
+  const copies = join(folder, 'copies')
+  for (const { path, content } of files.filter(({ isRewritten }) => isRewritten)) writeCopied(copies, path, content, owner)
   return [
     ...names.map((name) => ({ source: join(agent, name), target: `/etc/${name}`, readOnly: true })),
-    ...files.map(({ name, path }) => ({ source: join(folder, 'files', name), target: `${AGENT_HOME}/${path}`, readOnly: true })),
+    ...mounted.map(({ name, path }) => ({ source: join(folder, 'files', name), target: `${AGENT_HOME}/${path}`, readOnly: true })),
+    ...(mounted.length === files.length ? [] : [{ source: copies, target: HOME_COPIES, readOnly: true }]),
   ]
+}
+
+/** Where the agent's first program finds what it copies to HOME. */
+export const HOME_COPIES = '/opt/sallyport-home'
+
+function writeCopied(copies: string, path: string, content: string, owner: Owner): void {
+  const file = join(copies, path)
+  mkdirSync(dirname(file), { recursive: true, mode: 0o755 })
+  writeFileSync(file, content, { mode: 0o600 })
+  own(file, owner)
 }
 
 /** Folders of HOME that hold such files: the engine would make them for root, and programs keep more there. */
@@ -59,17 +72,6 @@ export function writeTrust(folder: string, roots: ImageRoots, certificatePem: st
     { source: trust, target: '/sallyport', readOnly: true },
     ...roots.files.map((target) => ({ source: join(trust, 'bundle.crt'), target, readOnly: true })),
   ]
-}
-
-/** Each file whole or not at all, since the gate reads them when they change. Gives their paths in the sidecar. */
-export async function writePolicy(folder: string, policy: readonly PolicyText[]): Promise<string[]> {
-  const files = policy.map(({ name, content }, index) => ({ name: `${String(index).padStart(2, '0')}-${name.replaceAll(/[^\w.-]/g, '_')}`, content }))
-  for (const { name, content } of files) {
-    const file = join(folder, 'policy', name)
-    await writeFile(`${file}.new`, content, { mode: 0o644 })
-    await rename(`${file}.new`, file)
-  }
-  return files.map(({ name }) => `/etc/sallyport/policy/${name}`)
 }
 
 /** Readable by the container's uid, whatever the umask is. In place: a file that is mounted stays the one that is mounted. */

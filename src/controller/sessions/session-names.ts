@@ -64,6 +64,11 @@ export function sessionFolder(home: string, session: string): string {
 }
 
 /** The folder of its control socket: a path short enough for one. */
+/** What is mounted in the gate, read-only, as its policy. */
+export function policyFolder(home: string, session: string): string {
+  return join(sessionFolder(home, session), 'policy')
+}
+
 export function socketFolder(home: string, session: string): string {
   return join(home, 's', session.slice(0, 8))
 }

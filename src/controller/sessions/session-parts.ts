@@ -3,6 +3,7 @@ import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { SessionState, StateFile } from '../state.ts'
 import type { Owner } from './agent-files.ts'
+import type { FrozenLayers } from './frozen-layers.ts'
 import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, PullStep, TerminalSize } from './engine.ts'
 import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
@@ -31,8 +32,8 @@ export type SessionPlan = {
     readonly image: string
     readonly command: readonly string[]
     readonly environment: Readonly<Record<string, string>>
-    /** Worthless credentials: `path` is below HOME. */
-    readonly files: readonly { readonly name: string; readonly path: string; readonly content: string }[]
+    /** Worthless credentials and settings: `path` is below HOME. */
+    readonly files: readonly AgentFile[]
     /** What the harness and the policy name. Looked at before anything is made. */
     readonly mounts: readonly Bind[]
     readonly memoryBytes?: number
@@ -51,14 +52,16 @@ export type SessionPlan = {
     readonly environment: Readonly<Record<string, string>>
     readonly mounts: readonly Bind[]
   }
-  /** The policy files that the gate reads, in order. */
-  readonly policy: readonly PolicyText[]
+  /** What the gate reads, below the folder that `prepare` was given. */
+  readonly policy: PolicyPaths
   readonly filesystem: FilesystemPolicy
   /** Whether the agent's programs have to show the lease to the proxy. */
   readonly requiresLease: boolean
   readonly warnings: readonly string[]
 }
-export type PolicyText = { readonly name: string; readonly content: string }
+/** `isRewritten`: its program writes it anew, by renaming over it: it gets a copy, where others are mounted read-only. */
+export type AgentFile = { readonly name: string; readonly path: string; readonly content: string; readonly isRewritten?: boolean }
+export type PolicyPaths = Pick<FrozenLayers, 'files' | 'restricted' | 'policyDirs'>
 
 export type FilesystemPolicy = {
   readonly workspace: 'rw' | 'ro' | 'none'
@@ -135,8 +138,10 @@ export type SessionParts = {
     verify(token: string, expected: { readonly audience: 'sidecar' | 'agent'; readonly session: string }): LeaseClaims
     revoke(session: string): void
   }
-  /** Policy, harness and the operator's wishes as one plan. Makes nothing. */
-  prepare(request: UpRequest, session: { readonly id: string; readonly name: string; readonly workspace: string }): Promise<SessionPlan>
+  /** Policy, harness and the operator's wishes as one plan. What it makes is in `folder`, which is the session's own. */
+  prepare(request: UpRequest, session: PlannedNames): Promise<SessionPlan>
+  /** The policy as its files are now, for a gate that runs. @throws policy_invalid and its kin: then the old one is there still */
+  refreeze(session: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
   readonly workspace: {
     /** `filesDir` is the session's own, for empty files that lie over hidden ones. */
     mounts(request: {
@@ -161,6 +166,9 @@ export type SessionParts = {
   readonly system: System
   readonly log: Log
 }
+
+/** `policyFolder`: where the gate's policy is frozen. */
+export type PlannedNames = { readonly id: string; readonly workspace: string; readonly policyFolder: string }
 
 export type SessionAuditEvent = {
   readonly session: string
@@ -211,6 +219,8 @@ export type SessionView = {
 /** What is kept of a session in the state file. */
 export type SessionRecord = {
   readonly workspace: string
+  /** Files of the session's own layer. */
+  readonly policy: readonly string[]
   readonly harness?: string
   readonly role?: string
   readonly owner: Owner
@@ -284,8 +294,8 @@ export type Sessions = AsyncDisposable & {
   events(signal: AbortSignal): AsyncIterable<SessionEvent>
   /** At the start, once: what lives goes on, the rest is removed. */
   adopt(signal: AbortSignal): Promise<void>
-  /** The gate reads this policy from now on. @throws policy_invalid and its kin: the old one stays */
-  replacePolicy(session: string, policy: readonly PolicyText[]): Promise<void>
+  /** The gate reads the operator's policy as it is now. @throws policy_invalid and its kin: the old one stays */
+  refreshPolicy(session: string): Promise<void>
   pushSecrets(session: string, bundle: SecretBundle): Promise<void>
   /** For trying the ways out of a session that runs. */
   selftestTarget(session: string): Promise<SelftestTarget>

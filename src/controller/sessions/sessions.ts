@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -11,8 +12,7 @@ import { openRelay, type Relay } from './forward.ts'
 import { controlStream, newLive, type LiveSession } from './gate.ts'
 import { planSession } from './plan-session.ts'
 import { selftestTarget } from './probe.ts'
-import { writePolicy } from './session-files.ts'
-import { engineName, newSessionId, sessionFolder, sessionName, sessionOf } from './session-names.ts'
+import { engineName, newSessionId, policyFolder, sessionFolder, sessionName, sessionOf } from './session-names.ts'
 import type { ResetReport, SessionEvent, SessionParts, SessionRecord, Sessions, SessionView, UpRequest } from './session-parts.ts'
 import { takeDown } from './take-down.ts'
 import { watchEngine } from './watch.ts'
@@ -59,10 +59,11 @@ export function createSessions(parts: SessionParts): Sessions {
     },
     events: (signal) => manager.hub.listen(signal),
     adopt: (signal) => manager.adopt(signal),
-    async replacePolicy(session, policy) {
-      const { id } = manager.find(session)
-      await writePolicy(sessionFolder(parts.home, id), policy)
-      await manager.link(id).pushPolicy()
+    async refreshPolicy(session) {
+      const row = manager.find(session)
+      const record = recordOf(row)
+      await parts.refreeze({ id: row.id, workspace: record.workspace, policyFolder: policyFolder(parts.home, row.id) }, record)
+      await manager.link(row.id).pushPolicy()
     },
     pushSecrets: (session, bundle) => manager.link(manager.find(session).id).pushSecrets(bundle),
     async selftestTarget(session) {
@@ -94,7 +95,10 @@ class SessionManager {
     this.#refuseTaken(name)
     const stop = AbortSignal.any([signal, this.#over.signal])
     progress('plan')
-    const planned = await planSession(this.#parts, request, { id, name }, stop)
+    const planned = await planSession(this.#parts, request, { id, name }, stop).catch((error: unknown) => {
+      rmSync(sessionFolder(this.#parts.home, id), { recursive: true, force: true })
+      throw error
+    })
     stop.throwIfAborted()
     this.#refuseTaken(name)
     const live = newLive(id)

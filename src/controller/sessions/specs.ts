@@ -5,7 +5,7 @@ import type { Bind, ContainerSpec, Scratch } from './hardening.ts'
 import type { Jail } from './jail.ts'
 import { checkedSource, checkedTarget, type GuardedPlaces } from './mount-sources.ts'
 import { refuseImage, refuseProhibited, refuseVariables } from './prohibited.ts'
-import { foldersOf } from './session-files.ts'
+import { foldersOf, HOME_COPIES } from './session-files.ts'
 import { engineName, labelsOf } from './session-names.ts'
 import type { IssuedLease, SessionPlan, SessionRecord, UpRequest, WorkspaceMounts } from './session-parts.ts'
 
@@ -41,12 +41,19 @@ export function refuseUnsafe(plan: SessionPlan, request: UpRequest, image: Image
   }))
 }
 
+/** Files that their program writes anew are copied to HOME, which is empty at the start, by the first program there. */
+function withCopies(command: readonly string[], files: SessionPlan['agent']['files']): readonly string[] {
+  if (!files.some(({ isRewritten }) => isRewritten)) return command
+  const run = command.length === 0 ? IDLE : command
+  return ['/bin/sh', '-c', `cp -R ${HOME_COPIES}/. "$HOME"/ && exec "$@"`, 'sh', ...run]
+}
+
 /** The agent, as compose.yaml has it or stricter. */
 export function agentSpec(context: SpecContext, lease: IssuedLease, workspace: WorkspaceMounts, binds: readonly Bind[]): ContainerSpec {
   const { home, id, plan, request, record, info, jail, agentImage } = context
   const { agent } = plan
   const user = agent.user ?? record.owner
-  const [program, ...args] = agent.command
+  const [program, ...args] = withCopies(agent.command, agent.files)
   const all = [...binds, ...workspace.mounts.flatMap((mount) => (mount.kind === 'bind' ? mountOf(mount) : []))]
   return {
     kind: 'agent',
@@ -78,7 +85,7 @@ export function agentSpec(context: SpecContext, lease: IssuedLease, workspace: W
 }
 
 /** The gate, as compose.yaml has it; its keys and its audit are in memory. */
-export function sidecarSpec(context: SpecContext, binds: readonly Bind[], policy: readonly string[]): ContainerSpec {
+export function sidecarSpec(context: SpecContext, binds: readonly Bind[]): ContainerSpec {
   const { home, id, plan, record, info, jail, sidecarImage } = context
   const own = { owner: record.owner, runs: false, mode: '0700' }
   return {
@@ -94,8 +101,9 @@ export function sidecarSpec(context: SpecContext, binds: readonly Bind[], policy
       ...plan.sidecar.environment,
       SALLYPORT_SIDECAR_IP: jail.sidecar,
       SALLYPORT_SUBNET: jail.subnet,
-      SALLYPORT_POLICY: policy.join(':'),
-      SALLYPORT_HOME: '/etc/sallyport/home',
+      SALLYPORT_POLICY: inGate(plan.policy.files),
+      SALLYPORT_POLICY_RESTRICTED: inGate(plan.policy.restricted),
+      SALLYPORT_POLICY_DIRS: inGate(plan.policy.policyDirs),
       SALLYPORT_AUDIT: '/var/lib/sallyport/audit/audit.jsonl',
       SALLYPORT_CA_DIR: '/var/lib/sallyport/ca',
       SALLYPORT_SESSION: id,
@@ -118,6 +126,13 @@ export function sidecarSpec(context: SpecContext, binds: readonly Bind[], policy
     // The control channel's frames are not for the engine's disk.
     keepsLog: record.control === 'unix',
   }
+}
+
+/** Where the gate has the folder of its policy. */
+export const GATE_POLICY = '/etc/sallyport/policy'
+
+function inGate(paths: readonly string[]): string {
+  return paths.map((path) => `${GATE_POLICY}/${path}`).join(':')
 }
 
 /** What the gate's image runs, with another command. */
