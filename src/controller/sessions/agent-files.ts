@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parse } from 'yaml'
 import type { ReadyFile } from '../../credential/credential.ts'
@@ -15,10 +15,20 @@ export type Worthless = {
 /** Whose the containers' processes are on the host. */
 export type Owner = { readonly uid: number; readonly gid: number }
 
+/** For an operator who is root: the containers' processes are nobody on the host. */
+const UNPRIVILEGED_UID = 10_001
 /** What compose.yaml cannot say for every policy, beside the project's state. */
 const AGENT_FILE = 'compose.agent.yaml'
 /** As compose.yaml has it. */
 const HOME = '/home/agent'
+
+/** The operator; for root the workspace's owner, and where that is root too, a uid that owns nothing. */
+export function ownerOf(workspace: string): Owner {
+  const [uid, gid] = [process.getuid?.() ?? UNPRIVILEGED_UID, process.getgid?.() ?? UNPRIVILEGED_UID]
+  if (uid !== 0) return { uid, gid }
+  const folder = statSync(workspace)
+  return folder.uid === 0 ? { uid: UNPRIVILEGED_UID, gid: UNPRIVILEGED_UID } : { uid: folder.uid, gid: folder.gid }
+}
 
 /** The compose file that gives the agent its placeholders; undefined where there are none. */
 export function agentFileOf(stateDir: string, { values }: Worthless): string | undefined {

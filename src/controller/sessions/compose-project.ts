@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
-import { agentFileOf, refuseTakenVariables, writeAgentFiles, type Owner, type Worthless } from './agent-files.ts'
+import { agentFileOf, ownerOf, refuseTakenVariables, writeAgentFiles, type Owner, type Worthless } from './agent-files.ts'
 import { engineCpus, engineHasImage, engineIsolates, engineNetworks, engineRuns } from './engine-facts.ts'
 import { readEnvFile, writeEnvFile } from './env-file.ts'
 import { GIT_ENVIRONMENT, guardGit, hasGit } from './git-guard.ts'
@@ -73,8 +73,6 @@ type Plan = {
 }
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** For an operator who is root: the containers' processes are nobody on the host. */
-const UNPRIVILEGED_UID = 10_001
 const AGENT_CPUS_MAX = 2
 const LINKS_MAX = 40
 /** What compose.yaml cannot say for every workspace, beside the project's state. */
@@ -308,14 +306,6 @@ function realpathOfNearest(path: string, links = 0): string {
   if (isLink && links >= LINKS_MAX) throw new SallyportError('config_invalid', `"${path}" is a symbolic link that leads nowhere`)
   if (isLink) return realpathOfNearest(resolve(dirname(path), readlinkSync(path)), links + 1)
   return join(realpathOfNearest(dirname(path), links), basename(path))
-}
-
-/** The operator; for root the workspace's owner, and where that is root too, a uid that owns nothing. */
-function ownerOf(workspace: string): Owner {
-  const [uid, gid] = [process.getuid?.() ?? UNPRIVILEGED_UID, process.getgid?.() ?? UNPRIVILEGED_UID]
-  if (uid !== 0) return { uid, gid }
-  const folder = statSync(workspace)
-  return folder.uid === 0 ? { uid: UNPRIVILEGED_UID, gid: UNPRIVILEGED_UID } : { uid: folder.uid, gid: folder.gid }
 }
 
 function writeState(plan: Plan, worthless: Worthless): void {
