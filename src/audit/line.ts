@@ -71,6 +71,28 @@ export type AuditEvent =
       /** Why the policy before stays in force. */
       readonly code: string
     }
+  | {
+      /** Of the controller: what becomes of a session. */
+      readonly event: 'session'
+      readonly state: string
+      readonly of: string
+      readonly name: string
+      readonly place: string
+      readonly details?: string | undefined
+    }
+  | {
+      /** Of the controller: a session's own chain has come so far. */
+      readonly event: 'countersigned'
+      readonly of: string
+      readonly line: number
+      readonly digest: string
+    }
+  | {
+      /** Of the controller: what the operator did with leases and secrets. Names and versions only. */
+      readonly event: 'operator'
+      readonly did: string
+      readonly details?: string | undefined
+    }
   | { readonly event: 'stopped' }
   | {
       readonly event: 'recovered'

@@ -164,7 +164,7 @@ test('the work of a session without tricks gives no finding', async () => {
 for (const { script, kind } of [
   { script: makeFolder('sub/.git'), kind: 'repository' },
   { script: 'git init -q sub2', kind: 'repository' },
-  { script: `${makeFolder('bare')}`, kind: 'bare_repository' },
+  { script: makeFolder('bare'), kind: 'bare_repository' },
   { script: 'mkdir s3; echo "gitdir: ../x" > s3/.git', kind: 'git_file' },
   { script: 'mkdir s4; ln -s /workspace/x s4/.git', kind: 'git_link' },
   { script: 'rm -rf .git; git init -q --bare .', kind: 'broken_repository' },
@@ -251,12 +251,8 @@ test('filesystem.hide: files and folders are empty and cannot be written, by any
   assert.equal(await readFile(join(setting.workspace, '.env'), 'utf8'), 'CANARY')
   assert.equal(await readFile(join(setting.workspace, 'secrets/deep/key'), 'utf8'), 'CANARY')
   await writeFile(join(setting.workspace, 'late.pem'), 'CANARY')
-  assert.deepEqual((await lookAgain(session)).map(({ kind, path }) => [kind, path]).toSorted(), [
-    ['hidden', 'late.pem'],
-    ['hidden', 'moved/.env'],
-    ['hidden', 'moved/link.pem'],
-    ['hidden', 'moved/server.pem'],
-  ])
+  const found = (await lookAgain(session)).map(({ kind, path }) => `${kind} ${path}`)
+  assert.deepEqual(new Set(found), new Set(['hidden late.pem', 'hidden moved/.env', 'hidden moved/link.pem', 'hidden moved/server.pem']))
 })
 
 test('workspace: ro gives everything to read and nothing to write, and makes nothing', async () => {
@@ -311,7 +307,7 @@ test('files of either side are usable by both', async () => {
     'agent\noperator\n',
   )
   await appendFile(join(setting.workspace, 'made/file'), 'root\n')
-  assert.match(await agent.must('cat made/file'), /root/)
+  assert.match(await agent.must('tail -1 made/file'), /^root$/m)
   assert.equal((await asOwner('git log --oneline | wc -l')).stdout.trim(), '3')
 })
 
@@ -319,6 +315,7 @@ test('git_metadata: writable leaves the settings to the agent', async () => {
   await using session = await openSession(undefined, { git_metadata: 'writable' })
   await session.agent.must('git config core.fsmonitor ./evil && echo x > .git/hooks/post-checkout')
   assert.equal(session.workspace.audit.gitMetadata, 'writable')
+  assert.deepEqual(await lookAgain(session), [])
   assert.deepEqual(session.workspace.made, [])
 })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, matchesGlob } from 'node:path'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { readGitSettings } from '../../src/controller/sessions/git-settings.ts'
@@ -32,11 +32,7 @@ test('filesystem.hide matches as a regular expression of the same meaning does',
   fc.assert(
     fc.property(PATTERN, PATH, (pattern, path) => {
       const segments = pattern.map((part) => part.normalize('NFC'))
-      assert.equal(
-        isHidden(readHidePatterns([pattern.join('/')]), path, 'file', false),
-        expression(segments).test(path.join('/')),
-        matchesGlob.name,
-      )
+      assert.equal(isHidden(readHidePatterns([pattern.join('/')]), path, 'file', false), expression(segments).test(path.join('/')))
     }),
     { numRuns: 2_000 },
   )

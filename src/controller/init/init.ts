@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto'
 import { closeSync, copyFileSync, constants, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { nearest } from '../../kernel/nearest.ts'
 import { checkPolicy, formatDiagnostic, loadPolicy, showPolicy } from '../../policy/policy.ts'
 import { HARNESS_NAMES } from '../sessions/harness.ts'
+import { workspacePolicyDir } from '../sessions/session-layers.ts'
 import { detect, type Detected } from './detect.ts'
 import { policyText, type TextSetting } from './policy-text.ts'
 
@@ -30,13 +30,7 @@ export type InitPlan = {
   readonly harness: string | undefined
 }
 
-const HASH_CHARS = 16
 const COPIES_MAX = 1_000
-
-/** The folder of the operator's policy for a workspace. `workspace` is a real path. */
-export function workspacePolicyFolder(home: string, workspace: string): string {
-  return join(home, 'policies', 'workspaces', createHash('sha256').update(workspace).digest('hex').slice(0, HASH_CHARS))
-}
 
 /**
  * The policy for a workspace, from what its files tell. Nothing is written.
@@ -51,7 +45,7 @@ export function planInit(request: InitRequest, { home, policyDirs }: InitSetting
   if (harness !== undefined) refuseUnknown(harness, policyDirs)
   const globals = [join(home, 'policies', 'global.yaml')].filter((path) => existsSync(path))
   const { text, secrets } = policyText({ workspace, detected, harness, taken: takenBy(globals, policyDirs) })
-  const file = join(workspacePolicyFolder(home, workspace), 'policy.yaml')
+  const file = join(workspacePolicyDir(home, workspace), 'policy.yaml')
   return { workspace, file, layers: [...globals, file], text, secrets, detected, harness }
 }
 
@@ -60,7 +54,7 @@ export function planInit(request: InitRequest, { home, policyDirs }: InitSetting
  * @throws SallyportError policy_exists when there is another one and nobody forces; policy_invalid when what was made is none
  */
 export function writeInit(plan: InitPlan, force: boolean, { home, policyDirs }: InitSetting): { readonly kept: string | undefined; readonly isSame: boolean } {
-  const folder = workspacePolicyFolder(home, plan.workspace)
+  const folder = workspacePolicyDir(home, plan.workspace)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const before = readIfThere(plan.file)
   if (before === plan.text) return { kept: undefined, isSame: true }

@@ -47,6 +47,7 @@ class OpenLink {
     const { socketDir, sidecarLease } = this.#session
     const folder = await openSocketFolder(socketDir, sidecarLease, {
       ...this.#parts,
+      ...(this.#session.owner && { owner: this.#session.owner }),
       onConnection: (socket) => {
         this.#look(folder.problem())
         const strangers = [...this.#peers].filter(({ isProven }) => !isProven).length

@@ -11,6 +11,8 @@ export type LinkedSession = {
   /** Folder of the host that holds `control.sock` and `lease`, made here with mode 0700. The sidecar mounts it, nobody else. */
   readonly socketDir: string
   readonly sidecarLease: string
+  /** Whom the sidecar runs as: owner of folder, socket and lease where this process is root. */
+  readonly owner?: { readonly uid: number; readonly gid: number }
   verifyLease(token: string): boolean
   secrets(): Promise<SecretBundle>
   authority(): { readonly certificatePem: string; readonly keyPem: string }
@@ -46,8 +48,6 @@ export type LinksParts = {
   readonly version: string
   /** How long secrets are kept without this controller. */
   readonly graceMs: number
-  /** Owner of folder, socket and lease where this process is root and the sidecar is not. */
-  readonly owner?: { readonly uid: number; readonly gid: number }
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>
   readonly system: Pick<System, 'elapsed' | 'random'>
 }

@@ -68,6 +68,7 @@ export async function openGateLink(
     },
     agentLeases: () => record.agentLeases,
     onLines: (lines) => parts.auditLines(id, lines),
+    lastLine: () => parts.lastAuditLine(id),
     onState(state) {
       live.gateHealthy = state === 'ready' || (state === 'connected' && live.gateHealthy)
       hooks.onState(state)

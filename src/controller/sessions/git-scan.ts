@@ -35,6 +35,8 @@ export type ScanRequest = {
   readonly workspace: string
   /** Repositories elsewhere that the agent can write to, by their real paths: that of a linked worktree. */
   readonly gitFolders: readonly string[]
+  /** Where git metadata is the agent's to write, nothing of it is looked at. */
+  readonly isGitWritable: boolean
   /** `filesystem.hide`: files that it names and that were not there to be covered are found. */
   readonly hide: readonly string[]
 }
@@ -47,24 +49,26 @@ export type ScanRequest = {
 export async function scanGit(request: ScanRequest, system: Pick<System, 'elapsed'>): Promise<GitScan> {
   const isBlind = request.hide.length > 0 && (await isCaseBlind(request.workspace))
   const survey = await surveyWorkspace(request.workspace, readHidePatterns(request.hide), system, isBlind)
-  return await fingerprintSurvey(survey, request.gitFolders, system)
+  return await fingerprintSurvey(survey, request, system)
 }
 
 /** The same, of a workspace that was looked through a moment ago. */
-export async function fingerprintSurvey(survey: Survey, gitFolders: readonly string[], system: Pick<System, 'elapsed'>): Promise<GitScan> {
+export async function fingerprintSurvey(survey: Survey, request: ScanRequest, system: Pick<System, 'elapsed'>): Promise<GitScan> {
   const root = Buffer.from(survey.root)
   const collected = startCollecting(survey.root, system)
   for (const { path, why } of survey.unread) add('unread', joinPath(root, path), why, collected)
   for (const { path } of survey.hidden) add('hidden', joinPath(root, path), '', collected)
+  const scan: GitScan = { version: 1, workspace: survey.root, entries: collected.entries }
+  if (request.isGitWritable) return scan
   for (const path of survey.bare) {
     add('bare_repository', joinPath(root, path), '', collected)
     await addRepository(joinPath(root, path), joinPath(root, path), collected)
   }
   for (const { path, kind } of survey.gitNames) await addGitName(joinPath(root, path), kind, collected)
-  for (const folder of gitFolders) await addRepository(Buffer.from(folder), root, collected)
+  for (const folder of request.gitFolders) await addRepository(Buffer.from(folder), root, collected)
   for (const path of survey.attributes) await addAttributes(joinPath(root, path), collected)
   for (const path of survey.submodules) await addFile('submodules', joinPath(root, path), collected)
-  return { version: 1, workspace: survey.root, entries: collected.entries }
+  return scan
 }
 
 /** What is new or changed in `after`. Nothing that became less is, but for settings: one that is gone may have held another back. */

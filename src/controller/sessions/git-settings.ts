@@ -9,29 +9,31 @@ export function readGitSettings(text: string): GitSetting[] | undefined {
   const settings: GitSetting[] = []
   // git drops a byte order mark, and a carriage return before a line feed.
   const source = text.replace(/^\uFEFF/, '').replace(/\r\n/g, '\n')
+  // git ends texts there, and goes on reading the file.
+  if (source.includes('\0')) return undefined
   let [at, section] = [0, '']
   while (at < source.length) {
-    const space = /[ \t\n\v\f\r]+|[#;][^\n]*/y
+    const space = /[ \t\n\r]+|[#;][^\n]*/y
     space.lastIndex = at
     if (space.test(source)) {
       at = space.lastIndex
       continue
     }
-    const header = /\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\[^\n])*)")?\]/y
+    const header = /\[([A-Za-z0-9.-]*)(?:[ \t\r]+"((?:[^"\\\n]|\\[^\n])*)")?\]/y
     header.lastIndex = at
     const named = header.exec(source)
     if (named !== null) {
-      section = sectionOf(named[1] ?? '', named[2])
+      section = `${sectionOf(named[1] ?? '', named[2])}.`
       at = header.lastIndex
       continue
     }
     const name = /([A-Za-z][A-Za-z0-9-]*)[ \t]*/y
     name.lastIndex = at
     const key = name.exec(source)?.[1]
-    if (key === undefined || section === '') return undefined
+    if (key === undefined) return undefined
     const value = readValue(source, name.lastIndex)
     if (value === undefined) return undefined
-    settings.push({ key: `${section}.${key.toLowerCase()}`, value: value.text })
+    settings.push({ key: `${section}${key.toLowerCase()}`, value: value.text })
     at = value.end
   }
   return settings
@@ -67,35 +69,29 @@ const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', b: '\b', '
 /** From behind a name. A name alone is true. */
 function readValue(source: string, from: number): { text: string; end: number } | undefined {
   if (source[from] !== '=') {
-    const rest = /[ \t]*(?:[#;][^\n]*)?(?:\n|$)/y
-    rest.lastIndex = from
-    return rest.test(source) ? { text: 'true', end: rest.lastIndex } : undefined
+    return source[from] === '\n' || from >= source.length ? { text: 'true', end: from + 1 } : undefined
   }
-  let [text, pending, isQuoted, at] = ['', '', false, from + 1]
-  while (/[ \t\v\f\r]/.test(source[at] ?? '')) at++
-  for (; at < source.length; at++) {
-    const char = source[at] ?? ''
+  let [text, spaces, isQuoted, isComment] = ['', 0, false, false]
+  for (let at = from + 1; ; at++) {
+    // The end of the file ends a line.
+    const char = source[at] ?? '\n'
     if (char === '\n') return isQuoted ? undefined : { text, end: at + 1 }
-    if (!isQuoted && (char === '#' || char === ';')) {
-      const end = source.indexOf('\n', at)
-      return { text, end: end === -1 ? source.length : end + 1 }
-    }
-    // Spaces at the end don't count, so they wait for what follows.
-    if (!isQuoted && /[ \t\v\f\r]/.test(char)) {
-      pending += char
-      continue
-    }
-    text += pending
-    pending = ''
-    if (char === '"') isQuoted = !isQuoted
-    else if (char !== '\\') text += char
+    if (isComment) continue
+    if (!isQuoted && (char === ' ' || char === '\t' || char === '\r')) {
+      // Spaces at the beginning and at the end don't count, so they wait for what follows.
+      if (text !== '') spaces++
+    } else if (!isQuoted && (char === '#' || char === ';')) isComment = true
     else {
-      const escaped = source[++at]
-      if (escaped === '\n') continue
-      const plain = escaped === undefined ? undefined : ESCAPES[escaped]
-      if (plain === undefined) return undefined
-      text += plain
+      text += ' '.repeat(spaces)
+      spaces = 0
+      if (char === '"') isQuoted = !isQuoted
+      else if (char !== '\\') text += char
+      else {
+        const escaped = source[++at] ?? '\n'
+        const plain = escaped === '\n' ? '' : ESCAPES[escaped]
+        if (plain === undefined) return undefined
+        text += plain
+      }
     }
   }
-  return isQuoted ? undefined : { text, end: at }
 }

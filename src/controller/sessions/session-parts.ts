@@ -1,6 +1,9 @@
 import type { Duplex } from 'node:stream'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
+import type { IssuedLease, Leases } from '../../lease/lease.ts'
+import type { ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { SessionState, StateFile } from '../state.ts'
 import type { Owner } from './agent-files.ts'
 import type { FrozenLayers } from './frozen-layers.ts'
@@ -8,6 +11,8 @@ import type { ContainerInspection, ContainerOptions, Engine, EngineStream, Netwo
 import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
 import type { Asked } from './verify.ts'
+
+export type { IssuedLease, SecretBundle, SessionLink }
 
 /** What an operator asks for. */
 export type UpRequest = {
@@ -91,40 +96,7 @@ export type WorkspaceMounts = {
   readonly kept: unknown
 }
 
-export type LinkedSession = {
-  readonly id: string
-  readonly socketDir: string
-  readonly sidecarLease: string
-  /** Whom the sidecar runs as, and thus must own its folder. */
-  readonly owner: Owner
-  verifyLease(token: string): boolean
-  secrets(): Promise<SecretBundle>
-  authority(): AuthorityPair
-  /** SHA-256, hex, of each text that the agent may show as its lease. */
-  agentLeases(): readonly string[]
-  onLines(lines: readonly string[]): Promise<void>
-  onState(state: 'connected' | 'ready' | 'lost'): void
-}
-export type SecretBundle = { readonly version: number; readonly values: Readonly<Record<string, string>> }
-export type AuthorityPair = { readonly certificatePem: string; readonly keyPem: string }
-export type SessionLink = AsyncDisposable & {
-  readonly socketDir: string
-  ready(signal: AbortSignal): Promise<void>
-  attach(stream: Duplex): void
-  pushSecrets(bundle: SecretBundle): Promise<void>
-  pushPolicy(): Promise<void>
-  revoke(): Promise<void>
-}
-
-export type IssuedLease = { readonly token: string; readonly short: string; readonly id: string }
-export type LeaseClaims = {
-  readonly session: string
-  readonly workspace: string
-  readonly role?: string
-  readonly agent: string
-  readonly audience: 'sidecar' | 'agent'
-  readonly methods?: readonly string[]
-}
+export type AuthorityPair = ReturnType<LinkedSession['authority']>
 
 /** What sessions are built from. */
 export type SessionParts = {
@@ -132,12 +104,8 @@ export type SessionParts = {
   readonly home: string
   readonly engine: Engine
   readonly state: StateFile
-  readonly links: { open(session: LinkedSession): Promise<SessionLink> }
-  readonly leases: {
-    issue(claims: LeaseClaims): Promise<IssuedLease>
-    verify(token: string, expected: { readonly audience: 'sidecar' | 'agent'; readonly session: string }): LeaseClaims
-    revoke(session: string): void
-  }
+  readonly links: Pick<Links, 'open'>
+  readonly leases: Pick<Leases, 'issue' | 'verify' | 'revoke'>
   /** Policy, harness and the operator's wishes as one plan. What it makes is in `folder`, which is the session's own. */
   prepare(request: UpRequest, session: PlannedNames): Promise<SessionPlan>
   /** The policy as its files are now, for a gate that runs. @throws policy_invalid and its kin: then the old one is there still */
@@ -158,6 +126,8 @@ export type SessionParts = {
   createAuthority(session: string): AuthorityPair
   /** What the sidecar recorded, into the session's chain. */
   auditLines(session: string, lines: readonly string[]): Promise<void>
+  /** The last of them that is on disk. */
+  lastAuditLine(session: string): ChainMark | undefined
   /** Before what it says is done. @throws audit_unavailable: then it is not done */
   audit(event: SessionAuditEvent): Promise<void>
   /** Tries the ways out from a container in the agent's place. @throws what is open, and the agent never starts */

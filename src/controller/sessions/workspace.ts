@@ -1,6 +1,7 @@
 import { lstat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join, relative } from 'node:path'
+import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
@@ -36,8 +37,8 @@ export type WorkspaceRequest = {
   readonly engineFolders?: readonly string[]
   /** Where the workspace is in the container; default `/workspace`. */
   readonly target?: string
-  /** What sessions that live made (`Workspace.made`). */
-  readonly madeByOthers?: readonly Made[]
+  /** The workspaces of sessions that live. */
+  readonly others?: readonly Pick<Workspace, 'mounts' | 'made'>[]
 }
 
 /** A workspace as a container gets it. All but the functions is plain data. */
@@ -73,8 +74,7 @@ const AGENT_HOME = '/home/agent'
 
 /**
  * What to mount for a workspace, with `.git` protection and `filesystem.hide`. Files that have to exist for that are made in it.
- * No other agent may run in the workspace meanwhile: it could put links in the place of what is looked at here, which the engine
- * would follow.
+ * Where another agent runs meanwhile (`others`), nothing is mounted that it could put a link in the place of, which the engine would follow.
  * @throws SallyportError workspace_refused for a folder that no agent may have, or that can't be covered as the policy asks;
  * config_invalid for a pattern of `filesystem.hide`.
  */
@@ -92,7 +92,7 @@ export async function workspaceMounts(request: WorkspaceRequest, system: Pick<Sy
     mounts: new Map(),
     covers: [],
     made: [],
-    madeByOthers: request.madeByOthers ?? [],
+    madeByOthers: (request.others ?? []).flatMap(({ made }) => made),
     problems: [],
   }
   if (filesystem.workspace === 'none') {
@@ -141,13 +141,14 @@ async function planMounts(
     )
   const isProtected = !isReadOnly && filesystem.git_metadata === 'protected'
   const git = await planGit(plan, survey, hidden, guarded, isProtected ? 'protected' : isReadOnly ? 'ro' : 'writable')
+  refuseShared(plan, request)
   await noteOwner(plan, owner, isReadOnly)
   const environment = await gitEnvironment(
     [root, ...git.repositories.map((path) => join(root, path)), ...git.gitFolders],
     owner,
     git.isCovered,
   )
-  const baseline = isReadOnly ? undefined : await fingerprintSurvey(survey, git.gitFolders, system)
+  const baseline = isReadOnly ? undefined : await fingerprintSurvey(survey, scanRequest(plan, filesystem, git.gitFolders), system)
   return result(plan, request, { hidden, ...git, environment, baseline })
 }
 
@@ -173,6 +174,24 @@ async function gitEnvironment(places: readonly string[], owner: Owner, isCovered
     [`GIT_CONFIG_VALUE_${index}`, value],
   ])
   return { GIT_CONFIG_COUNT: String(settings.length), ...Object.fromEntries(numbered) }
+}
+
+/**
+ * What an agent that runs has mounted itself it can't move away, and what it has read-only it can't change. Anything else that it
+ * can write could become a link to any folder of the host between our look and the engine's.
+ */
+function refuseShared(plan: Plan, { others = [] }: WorkspaceRequest): void {
+  for (const other of others) {
+    const theirs = other.mounts.filter((mount) => mount.kind === 'bind').toSorted((one, two) => depth(two.source) - depth(one.source))
+    for (const mount of plan.mounts.values()) {
+      if (mount.kind !== 'bind') continue
+      const holder = theirs.find(({ source }) => isWithin(mount.source, source))
+      if (holder === undefined || holder.readOnly || holder.source === mount.source) continue
+      throw new SallyportError('workspace_refused', `${mount.source} can be replaced by the agent of another session, which runs`, {
+        hint: 'end that session first',
+      })
+    }
+  }
 }
 
 async function noteOwner(plan: Plan, owner: Owner, isReadOnly: boolean): Promise<void> {
@@ -208,7 +227,7 @@ function result(plan: Plan, request: WorkspaceRequest, { hidden, repositories, g
     problems: plan.problems,
     covers: plan.covers,
     made: plan.made,
-    scan: { workspace: plan.root, gitFolders, hide: filesystem.hide },
+    scan: scanRequest(plan, filesystem, gitFolders),
     baseline,
     audit: {
       workspace: plan.root,
@@ -223,6 +242,10 @@ function result(plan: Plan, request: WorkspaceRequest, { hidden, repositories, g
         inUse.map(({ path }) => path),
       ),
   }
+}
+
+function scanRequest({ root }: Plan, { hide, git_metadata }: Filesystem, gitFolders: readonly string[]): ScanRequest {
+  return { workspace: root, gitFolders, isGitWritable: git_metadata === 'writable', hide }
 }
 
 function depth(path: string): number {

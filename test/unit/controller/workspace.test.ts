@@ -133,13 +133,31 @@ test('what two sessions rely on is removed with the last of them', async () => {
   const one = await setting.open()
   const two = await setting.open(
     {},
-    { workspace: join(setting.folder, 'linked'), filesDir: join(setting.folder, 'home/two'), madeByOthers: one.made },
+    { workspace: join(setting.folder, 'linked'), filesDir: join(setting.folder, 'home/two'), others: [one] },
   )
   await one.cleanUp(two.made)
   assert.equal(existsSync(commondir), true)
   assert.deepEqual(await lostCovers(two.covers), [])
   await two.cleanUp()
   assert.equal(existsSync(commondir), false)
+})
+
+test('nothing is mounted that the agent of another session could replace meanwhile', async () => {
+  await using setting = await openWorkspace()
+  await mkdir(join(setting.workspace, 'sub'))
+  const one = await setting.open()
+  const filesDir = join(setting.folder, 'home/two')
+  await setting.open({}, { filesDir, others: [one] })
+  // A worktree that is made while it runs lies in what that agent may write.
+  await setting.mustGit(['worktree', 'add', '-q', join(setting.folder, 'linked'), '-b', 'topic'])
+  for (const workspace of [join(setting.workspace, 'sub'), join(setting.folder, 'linked')]) {
+    await assert.rejects(setting.open({}, { workspace, filesDir, others: [one] }), {
+      code: 'workspace_refused',
+      message: /another session/,
+    })
+  }
+  await setting.mustGit(['init', '-q', 'sub'])
+  await assert.rejects(setting.open({}, { filesDir, others: [one] }), { code: 'workspace_refused', message: /another session/ })
 })
 
 test('a refusal half way leaves nothing behind', async () => {
@@ -197,8 +215,9 @@ test('the watch tells at once of a cover that the operator’s git took away', a
   await using setting = await openWorkspace()
   const session = await setting.open()
   const { promise, resolve } = Promise.withResolvers<string>()
-  using _watch = watchCovers(session.covers, ([lost]) => resolve(lost?.path ?? ''))
+  using watch = watchCovers(session.covers, ([lost]) => resolve(lost?.path ?? ''))
   await setting.mustGit(['config', 'some.key', 'value'])
+  assert.ok(watch)
   assert.equal(await promise, join(setting.workspace, '.git/config'))
 })
 

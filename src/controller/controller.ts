@@ -1,0 +1,151 @@
+import { existsSync, realpathSync } from 'node:fs'
+import { join } from 'node:path'
+import { openAudit, type Audit } from '../audit/audit.ts'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import type { Log } from '../kernel/log.ts'
+import { system as realSystem, type System } from '../kernel/system.ts'
+import { VERSION } from '../kernel/version.ts'
+import { openLeases, type Leases } from '../lease/lease.ts'
+import { makeAuthorityPems } from '../pki/pki.ts'
+import { openVault, type Unlock } from '../vault/vault.ts'
+import { freeSocketPath, holdHome } from './home.ts'
+import { createLinks } from './links/links.ts'
+import { addOperatorRoutes } from './operator/operator-routes.ts'
+import { openOperatorApi } from './operator/operator.ts'
+import { takeStreams } from './operator/streams.ts'
+import { createPlanning, plannedPolicy } from './planning.ts'
+import { openProviders, readProviderSettings, type LocalVault } from './providers/providers.ts'
+import { refuseOpen, runSelftest } from './selftest/selftest.ts'
+import { createSessionChains } from './session-chains.ts'
+import { createSessionSecrets, lockedVault } from './session-secrets.ts'
+import { createDockerEngine } from './sessions/docker-engine.ts'
+import { engineAddress } from './sessions/engine-address.ts'
+import { policyFolder } from './sessions/session-names.ts'
+import { createSessions, type Sessions } from './sessions/sessions.ts'
+import { openTrust } from './sessions/workspace-trust.ts'
+import { openState, type StateFile } from './state.ts'
+import { createWorkspaceGuard } from './workspace-guard.ts'
+
+export type ControllerConfig = {
+  /** `$SALLYPORT_HOME`. */
+  readonly home: string
+  /** The folder of the installation. */
+  readonly packageRoot: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Where the vault's key is to be had without asking anybody. */
+  readonly unlock: Unlock
+}
+
+export type Controller = AsyncDisposable & { readonly socket: string }
+
+/**
+ * Builds the host's side in order, and takes it down in reverse: sessions go on without it, and the next one adopts them. It answers its
+ * socket when this resolves.
+ * @throws config_invalid, daemon_running, state_invalid, lease_key_invalid, audit_open_failed, engine_unavailable
+ */
+export async function openController(config: ControllerConfig, log: Log, system: System = realSystem): Promise<Controller> {
+  await using parts = new AsyncDisposableStack()
+  parts.use(holdHome(config.home))
+  const home = realpathSync(config.home)
+  const state = parts.use(openState(join(home, 'state.db'), system))
+  const audit = parts.use(await openAudit({ file: join(home, 'audit', 'controller.jsonl'), session: 'controller' }, system, log))
+  await audit.append({ event: 'started', version: VERSION, policy: '' })
+  parts.defer(() => audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')))
+  const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
+  const vault = await openedVault(join(home, 'vault.db'), config.unlock, system, parts, log)
+  const providers = parts.use(openProviders({ env: config.env, ...(vault && { vault }), ...readProviderSettings(join(home, 'providers.yaml')) }))
+  const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
+  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit))
+  const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
+  const engine = createDockerEngine(engineAddress(config.env))
+  const planning = createPlanning({
+    home,
+    presets: join(config.packageRoot, 'policies'),
+    trust: openTrust(home, system),
+    images: imagesOf(config.env),
+    gate: gateOf(config.env),
+    system,
+  })
+  const sessions = parts.use(
+    createSessions({
+      home,
+      engine,
+      state,
+      leases,
+      links,
+      ...planning,
+      workspace: createWorkspaceGuard(home, () => keptOf(state), system),
+      secrets: (session) => secrets.bundle(session),
+      createAuthority: (session) => makeAuthorityPems(session, system),
+      auditLines: (session, lines) => chains.append(session, lines),
+      lastAuditLine: (session) => chains.last(session),
+      audit: ({ session, name, workspace, event, details }) =>
+        audit.append({ event: 'session', state: event, of: session, name, place: workspace, ...(details && { details: details.join('\n') }) }),
+      selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
+      system,
+      log,
+    }),
+  )
+  const running = new AbortController()
+  parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
+  await sessions.adopt(running.signal)
+
+  const socket = freeSocketPath(home)
+  const host = { sessions, state, leases, secrets, audit, system }
+  parts.use(
+    await openOperatorApi(
+      socket,
+      (app) => addOperatorRoutes(app, host, running.signal),
+      takeStreams(sessions, (session) => secrets.shown(session), running.signal, log),
+      log,
+    ),
+  )
+  const open = parts.move()
+  return { socket, [Symbol.asyncDispose]: () => open.disposeAsync() }
+}
+
+/** What the operator's routes work on. */
+export type Host = {
+  readonly sessions: Sessions
+  readonly state: StateFile
+  readonly leases: Leases
+  readonly secrets: ReturnType<typeof createSessionSecrets>
+  readonly audit: Audit
+  readonly system: System
+}
+
+/** A locked vault keeps no session from starting that needs nothing of it. */
+async function openedVault(file: string, unlock: Unlock, system: System, parts: AsyncDisposableStack, log: Log): Promise<LocalVault | undefined> {
+  if (!existsSync(file)) return undefined
+  try {
+    return parts.use(await openVault(file, unlock, system))
+  } catch (error) {
+    if (!(error instanceof SallyportError)) throw error
+    log.warn({ code: error.code, reason: error.message }, 'the vault stays closed: secrets of it cannot be used')
+    return lockedVault(error)
+  }
+}
+
+function keptOf(state: StateFile): unknown[] {
+  return state.live().map(({ record }) => (record as { kept?: unknown }).kept)
+}
+
+function imagesOf(env: ControllerConfig['env']): { sidecar: string; agent: string } {
+  return {
+    sidecar: env['SALLYPORT_SIDECAR_IMAGE'] || `sallyport/sidecar:${VERSION}`,
+    agent: env['SALLYPORT_AGENT_IMAGE'] || `sallyport/agent:${VERSION}`,
+  }
+}
+
+/** What of the operator's surroundings every gate needs. */
+function gateOf(env: ControllerConfig['env']): Pick<Parameters<typeof createPlanning>[0]['gate'], 'environment' | 'mounts'> {
+  const extra = env['SALLYPORT_EXTRA_CA']
+  const proxy = env['SALLYPORT_UPSTREAM_PROXY']
+  const target = '/etc/sallyport/extra-ca.pem'
+  return {
+    environment: { ...(extra && { SALLYPORT_EXTRA_CA: target }), ...(proxy && { SALLYPORT_UPSTREAM_PROXY: proxy }) },
+    mounts: extra ? [{ source: realpathSync(extra), target, readOnly: true }] : [],
+  }
+}
+

@@ -1,0 +1,57 @@
+import type { FastifyInstance } from 'fastify'
+import * as z from 'zod'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { VERSION } from '../../kernel/version.ts'
+import type { Host } from '../controller.ts'
+import { runSelftest } from '../selftest/selftest.ts'
+import { addSessionRoutes, read } from './session-routes.ts'
+
+type ById = { Params: { id: string } }
+const Rotation = z.strictObject({ now: z.boolean().default(false) })
+
+/** Every call that the operator's commands make, but for the streams. */
+export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: AbortSignal): void {
+  const { sessions, state, leases, secrets, audit } = host
+  app.get('/v1/status', () => ({ version: VERSION, pid: process.pid, sessions: sessions.list().length }))
+  addSessionRoutes(app, sessions)
+  app.post<ById>('/v1/sessions/:id/selftest', async ({ params }) => {
+    const target = await sessions.selftestTarget(params.id)
+    return runSelftest(target, target.setting, signal)
+  })
+
+  app.get('/v1/leases', () => ({ leases: state.leases() }))
+  app.post<ById>('/v1/leases/:id/revoke', async ({ params }) => {
+    const lease = state.leases().find(({ id, session }) => id === params.id || session === params.id)
+    if (lease === undefined) throw new SallyportError('session_not_found', `there is no lease or session "${params.id}"`, { hint: 'sallyport lease ls lists them' })
+    await audit.append({ event: 'operator', did: 'lease_revoked', details: lease.session })
+    state.revokeLeases(lease.session)
+    leases.revoke(lease.session)
+    secrets.forget(lease.session)
+    await sessions.revoke(lease.session)
+    return {}
+  })
+  app.post('/v1/leases/rotate-key', async ({ body }) => {
+    const { now } = read(Rotation, body ?? {})
+    await audit.append({ event: 'operator', did: 'lease_key_rotated', ...(now && { details: 'no earlier lease is valid' }) })
+    await leases.rotateKey({ now })
+    return {}
+  })
+
+  app.post('/v1/secrets/apply', async () => {
+    const done = []
+    for (const { id, name, state: at } of sessions.list()) {
+      if (at !== 'running') continue
+      try {
+        await sessions.refreshPolicy(id)
+        const bundle = await secrets.bundle(id)
+        await audit.append({ event: 'operator', did: 'secrets_applied', details: `${id} version ${bundle.version}` })
+        await sessions.pushSecrets(id, bundle)
+        done.push({ session: id, name, ok: true })
+      } catch (error) {
+        const code = error instanceof SallyportError ? error.code : codeOf(error)
+        done.push({ session: id, name, ok: false, code, detail: error instanceof SallyportError ? error.message : 'the secrets before stay in force' })
+      }
+    }
+    return { sessions: done }
+  })
+}

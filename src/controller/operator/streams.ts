@@ -1,0 +1,79 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { Secret } from '../../kernel/secret.ts'
+import { AttachRequest, ExecRequest, FORWARD_PROTOCOL, STREAM_PROTOCOL, TTY_HEADER } from '../../wire/stream-frames.ts'
+import type { Sessions } from '../sessions/sessions.ts'
+import type { EngineStream } from '../sessions/engine.ts'
+import { createRedaction } from '../terminal/redacted.ts'
+import { acceptStream, shownOn, type ServedStream } from '../terminal/serve-stream.ts'
+import { refuseUpgrade, type TakeUpgrade } from './operator.ts'
+
+const PATH = /^\/v1\/sessions\/([^/?]+)\/(?:(attach|exec)|forward\/(\d{1,5}))$/
+
+/**
+ * What becomes a stream of its own: `attach` and `exec` in frames, `forward` as bytes. What a program prints is looked through for the
+ * session's secrets, and filtered where a terminal shows it.
+ */
+export function takeStreams(sessions: Sessions, secretsOf: (session: string) => readonly Secret[], signal: AbortSignal, log: Log): TakeUpgrade {
+  return (request, socket, head) => {
+    const [, encoded = '', verb, port] = PATH.exec(request.url ?? '') ?? []
+    if (encoded === '' || request.method !== 'POST') return false
+    const id = decodeURIComponent(encoded)
+    const take = port === undefined ? takeProgram(verb === 'exec') : takePort(Number(port))
+    void take(id, request, socket, head).catch((error: unknown) => {
+      if (!(error instanceof SallyportError)) log.warn({ code: codeOf(error), session: id }, 'a stream of the operator failed')
+      if (!socket.destroyed) refuseUpgrade(socket, error)
+    })
+    return true
+  }
+
+  function takePort(port: number) {
+    return async (id: string, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+      wants(request, FORWARD_PROTOCOL)
+      const remote = await sessions.forward(id, port)
+      switchTo(socket, FORWARD_PROTOCOL)
+      if (head.length > 0) remote.write(head)
+      remote.on('error', () => socket.destroy())
+      socket.on('close', () => remote.destroy())
+      socket.pipe(remote).pipe(socket)
+    }
+  }
+
+  function takeProgram(isExec: boolean) {
+    return async (id: string, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+      wants(request, STREAM_PROTOCOL)
+      const detail = await sessions.inspect(id)
+      const tty = detail.asked.agent?.Tty === true
+      const redaction = createRedaction(() => secretsOf(detail.id))
+      if (isExec) {
+        switchTo(socket, STREAM_PROTOCOL)
+        const { request: wanted, client } = await acceptStream(socket, head, ExecRequest, signal)
+        const { argv, terminal, size } = wanted
+        const opened = await sessions.exec(id, argv, { tty: wanted.tty, ...(size && { size }) }).catch((error: unknown) => client.refuse(error))
+        if (opened === undefined) return
+        const shown = { stdout: shownOn(terminal.stdout, wanted.tty), stderr: shownOn(terminal.stderr, false) }
+        await client.serve(served(opened), { redaction, ...shown, size, isRedrawn: false, signal })
+        return
+      }
+      const stream = await sessions.attach(id, { replay: !tty })
+      switchTo(socket, STREAM_PROTOCOL, [`${TTY_HEADER}: ${tty ? 1 : 0}`])
+      const { request: wanted, client } = await acceptStream(socket, head, AttachRequest, signal)
+      const shown = { stdout: shownOn(wanted.terminal.stdout, tty), stderr: shownOn(wanted.terminal.stderr, false) }
+      await client.serve(served(stream, () => sessions.wait(id, signal)), { redaction, ...shown, size: wanted.size, isRedrawn: tty, signal })
+    }
+  }
+}
+
+function served({ stream, stderr, resize, exitCode }: EngineStream, codeOfAgent = exitCode): ServedStream {
+  return { stream, ...(stderr && { stderr }), resize: (size) => resize(size), exitCode: codeOfAgent }
+}
+
+function wants(request: IncomingMessage, protocol: string): void {
+  if (request.headers.upgrade !== protocol) throw new SallyportError('usage', `this path is for ${protocol}`)
+}
+
+function switchTo(socket: Duplex, protocol: string, headers: readonly string[] = []): void {
+  socket.write(['HTTP/1.1 101 Switching Protocols', 'connection: Upgrade', `upgrade: ${protocol}`, ...headers, '', ''].join('\r\n'))
+}

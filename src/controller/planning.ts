@@ -1,0 +1,128 @@
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { createPlaceholders, credentialFiles } from '../credential/credential.ts'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import type { System } from '../kernel/system.ts'
+import { formatDiagnostic, type Policy } from '../policy/policy.ts'
+import { WORKSPACE } from './sessions/agent-environment.ts'
+import { freezeLayers, frozenPolicy, type FrozenLayers } from './sessions/frozen-layers.ts'
+import { harnessOf, imageOfHarness, type Harness } from './sessions/harness.ts'
+import { layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import type { PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
+import type { TrustStore } from './sessions/workspace-trust.ts'
+
+export type PlanningParts = {
+  readonly home: string
+  /** Of the installation: where `extends` looks first. */
+  readonly presets: string
+  readonly trust: TrustStore
+  readonly images: { readonly sidecar: string; readonly agent: string }
+  /** Of the gate, besides what every gate gets. */
+  readonly gate: Pick<SessionPlan['sidecar'], 'environment' | 'mounts'>
+  readonly system: Pick<System, 'now' | 'random'>
+}
+
+export type Planning = {
+  /** @throws policy_invalid, policy_not_found, policy_untrusted, workspace_refused, usage for a harness that is none */
+  prepare(request: UpRequest, names: PlannedNames): Promise<SessionPlan>
+  /** The session's policy as its files are now, in the place of the one before. @throws the same: then that one stays */
+  refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
+}
+
+/** Makes of the operator's wishes, their policy and the harness one plan of a session. */
+export function createPlanning(parts: PlanningParts): Planning {
+  const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<FrozenLayers> => {
+    const policyDirs = [parts.presets, join(parts.home, 'policies')]
+    const layers = await layersOf({
+      home: parts.home,
+      workspace: names.workspace,
+      role: request.role,
+      sessionFiles: request.policy,
+      trust: parts.trust,
+    })
+    return freezeLayers(withHarness(layers, request.harness), { policyDirs, into: names.policyFolder }, parts.system)
+  }
+  return {
+    async prepare(request, names) {
+      const frozen = await freeze(names, request)
+      const { policy } = frozen
+      const placeholders = createPlaceholders(policy.placeholders, names.id).values
+      const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? 'plain', {
+        workspace: WORKSPACE,
+        secrets: policy.secrets.map(({ name }) => name),
+        placeholders,
+        now: parts.system.now(),
+      })
+      return {
+        agent: {
+          ...limitsOf(policy),
+          image: request.image ?? policy.session.image ?? (harness.policy === undefined ? parts.images.agent : imageOfHarness(harness.name)),
+          command: request.command.length > 0 ? request.command : commandOf(request, harness),
+          environment: { ...harness.environment, ...placeholders },
+          files: filesOf(policy, harness, placeholders),
+          mounts: [],
+          settings: {},
+        },
+        sidecar: { image: parts.images.sidecar, ...parts.gate },
+        policy: { files: frozen.files, restricted: frozen.restricted, policyDirs: frozen.policyDirs },
+        filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
+        requiresLease: policy.isLeaseRequired,
+        warnings: policy.warnings.map(formatDiagnostic),
+      }
+    },
+    async refreeze(names, request) {
+      await freeze(names, request)
+    },
+  }
+}
+
+/** The policy of a session that was prepared, also by a daemon before this one. @throws policy_not_found, policy_invalid */
+export function plannedPolicy(policyFolder: string): Policy {
+  return frozenPolicy(policyFolder)
+}
+
+/** `--harness` is a layer of its own, over all others. */
+function withHarness(layers: SessionLayers, harness: string | undefined): SessionLayers {
+  if (harness === undefined || harness === 'plain') return layers
+  harnessOf(harness, { workspace: WORKSPACE, secrets: [], placeholders: {}, now: 0 })
+  const text = `version: 1\nnetwork: {harness: ${harness}}\n`
+  return { ...layers, files: [...layers.files, { layer: 'session', file: `--harness ${harness}`, text }] }
+}
+
+/** Without a command an attached session has the harness's own; a detached one waits for `exec`. */
+function commandOf(request: UpRequest, harness: Harness): readonly string[] {
+  return request.tty ? harness.command : []
+}
+
+function filesOf(policy: Policy, { homeFiles }: Harness, placeholders: Readonly<Record<string, string>>): SessionPlan['agent']['files'] {
+  const own = credentialFiles(policy.credentials, placeholders)
+  const taken = new Set<string>(own.map(({ path }) => path))
+  return [...own, ...homeFiles.filter(({ path }) => !taken.has(path)).map((file) => ({ ...file, name: file.path.replaceAll('/', '_') }))]
+}
+
+function limitsOf({ session }: Policy): Partial<SessionPlan['agent']> {
+  const { memoryBytes, cpus, pids, runtime, user, seccomp } = session
+  return {
+    ...(memoryBytes !== undefined && { memoryBytes }),
+    ...(cpus !== undefined && { cpus }),
+    ...(pids !== undefined && { processes: pids }),
+    ...(runtime !== undefined && { runtime }),
+    ...(user !== 'operator' && { user: user === 'root' ? { uid: 0, gid: 0 } : user }),
+    ...(seccomp !== undefined && { seccompProfile: readProfile(seccomp) }),
+  }
+}
+
+/** @throws config_invalid */
+function readProfile(file: string): string {
+  try {
+    const stat = statSync(file)
+    if (!stat.isFile() || stat.size > LIMITS.policyFileBytesMax) throw new Error('it is not a file of that size')
+    const text = readFileSync(file, 'utf8')
+    JSON.parse(text)
+    return text
+  } catch (cause) {
+    throw new SallyportError('config_invalid', `session.seccomp "${file}" is no seccomp profile in JSON (${codeOf(cause)})`, { cause })
+  }
+}
+
