@@ -236,12 +236,10 @@ function describeSession({ filesystem, session }: EffectivePolicy): string[] {
       : [['memory', { ...memoryBytes, value: `${memoryBytes.value / 1_024 ** 2}m` }] as [string, Said<string>]]),
     ...Object.entries(rest),
   ]
-  return [
-    'session',
-    ...said
-      .filter(([, { from }]) => from !== undefined)
-      .map(([name, { value, from }]) => `  ${describeSetting(name, { value: String(value), ...(from && { from }) })}`),
-  ]
+  const lines = said.flatMap(([name, { value, from }]) =>
+    from === undefined ? [] : [`  ${describeSetting(name, { value: String(value), from })}`],
+  )
+  return [lines.length === 0 ? 'session default' : 'session', ...lines]
 }
 
 function describeSetting(name: string, { value, from }: { readonly value: string; readonly from?: Place }): string {
