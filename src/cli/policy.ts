@@ -73,7 +73,11 @@ export const policyCommand: Command = {
   },
 }
 
-const LAYER_FLAGS = { policy: { type: 'string', multiple: true }, workspace: { type: 'string' }, role: { type: 'string' } } as const
+const LAYER_FLAGS = {
+  policy: { type: 'string', multiple: true },
+  workspace: { type: 'string' },
+  role: { type: 'string' },
+} as const
 
 type Asked = { readonly workspace?: string | undefined; readonly role?: string | undefined }
 

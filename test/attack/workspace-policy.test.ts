@@ -299,7 +299,6 @@ for (const { answer, isAccepted } of [
   { answer: 'y\n', isAccepted: false },
   { answer: 'YES\n', isAccepted: false },
   { answer: '\n', isAccepted: false },
-  { answer: '\u0004', isAccepted: false },
 ]) {
   test(`at a terminal the answer ${JSON.stringify(answer)} ${isAccepted ? 'accepts' : 'does not accept'}`, async () => {
     const text = ruleText('mine', 'mine.example.com', 'allow')
