@@ -114,7 +114,11 @@ async function check(argv: readonly string[], io: Io): Promise<number> {
 async function explain(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(
     argv,
-    { json: { type: 'boolean' }, method: { type: 'string', default: 'GET' }, ...LAYER_FLAGS },
+    {
+      json: { type: 'boolean' },
+      method: { type: 'string', default: 'GET' },
+      ...LAYER_FLAGS,
+    },
     { min: 1, max: 1, names: ['URL'], usage: EXPLAIN },
   )
   const { policy } = await load(values.policy, values, io)

@@ -22,7 +22,6 @@ export type {
   EffectivePolicy,
   EffectiveRoute,
   EffectiveRule,
-  EffectiveSession,
   Facts,
   FilesystemPolicy,
   Place,

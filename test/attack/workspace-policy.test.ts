@@ -10,6 +10,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -149,7 +150,7 @@ const PLACED: Readonly<Record<string, (setting: LayerSetting, elsewhere: string)
   'bytes that are no text': ({ own }) => writeFileSync(own, Buffer.from([0xff, 0xfe, 0x00])),
   'a hole of a terabyte': ({ own }) => {
     writeFileSync(own, '')
-    execFileSync('truncate', ['-s', '1T', own])
+    truncateSync(own, 2 ** 40)
   },
 }
 
