@@ -2,6 +2,7 @@ import { homedir } from 'node:os'
 import { unknownWord, type Command, type Io } from './cli/command.ts'
 import { SallyportError } from './kernel/errors.ts'
 import { VERSION } from './kernel/version.ts'
+import { visible } from './kernel/visible.ts'
 
 /** Each command is loaded when it is asked for: the sidecar starts without the code of the others. */
 const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<Command> }>> = {
@@ -66,7 +67,8 @@ async function main(argv: readonly string[], io: Io): Promise<number> {
     return await command.run(rest, io)
   } catch (error) {
     if (!(error instanceof SallyportError)) throw error
-    io.err(`${error.code}: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`)
+    // What a message quotes may be of an agent, who writes a policy of its own: it does not speak to the terminal.
+    io.err(visible(`${error.code}: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`))
     return error.exit
   }
 }

@@ -73,7 +73,11 @@ export const policyCommand: Command = {
   },
 }
 
-const LAYER_FLAGS = { policy: { type: 'string', multiple: true }, workspace: { type: 'string' }, role: { type: 'string' } } as const
+const LAYER_FLAGS = {
+  policy: { type: 'string', multiple: true },
+  workspace: { type: 'string' },
+  role: { type: 'string' },
+} as const
 
 type Asked = { readonly workspace?: string | undefined; readonly role?: string | undefined }
 
@@ -110,7 +114,11 @@ async function check(argv: readonly string[], io: Io): Promise<number> {
 async function explain(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(
     argv,
-    { json: { type: 'boolean' }, method: { type: 'string', default: 'GET' }, ...LAYER_FLAGS },
+    {
+      json: { type: 'boolean' },
+      method: { type: 'string', default: 'GET' },
+      ...LAYER_FLAGS,
+    },
     { min: 1, max: 1, names: ['URL'], usage: EXPLAIN },
   )
   const { policy } = await load(values.policy, values, io)
@@ -241,12 +249,10 @@ function describeSession({ filesystem, session }: EffectivePolicy): string[] {
       : [['memory', { ...memoryBytes, value: `${memoryBytes.value / 1_024 ** 2}m` }] as [string, Said<string>]]),
     ...Object.entries(rest),
   ]
-  return [
-    'session',
-    ...said
-      .filter(([, { from }]) => from !== undefined)
-      .map(([name, { value, from }]) => `  ${describeSetting(name, { value: String(value), ...(from && { from }) })}`),
-  ]
+  const lines = said.flatMap(([name, { value, from }]) =>
+    from === undefined ? [] : [`  ${describeSetting(name, { value: String(value), from })}`],
+  )
+  return [lines.length === 0 ? 'session default' : 'session', ...lines]
 }
 
 function describeSetting(name: string, { value, from }: { readonly value: string; readonly from?: Place }): string {

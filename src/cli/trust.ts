@@ -47,7 +47,11 @@ export const trustCommand: Command = {
 async function trust(argv: readonly string[], io: Io, store: TrustStore): Promise<number> {
   const { values } = parseFlags(
     argv,
-    { workspace: { type: 'string', default: '.' }, yes: { type: 'boolean', default: false }, digest: { type: 'string' } },
+    {
+      workspace: { type: 'string', default: '.' },
+      yes: { type: 'boolean', default: false },
+      digest: { type: 'string' },
+    },
     { min: 0, max: 0, usage: TRUST },
   )
   if (values.yes !== (values.digest !== undefined))

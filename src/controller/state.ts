@@ -18,6 +18,17 @@ export type StateRow = {
   readonly record: unknown
 }
 
+/** What is remembered of a lease; the lease itself is not. */
+export type LeaseRow = {
+  readonly id: string
+  readonly session: string
+  readonly audience: 'sidecar' | 'agent'
+  readonly workspace: string
+  readonly role?: string
+  readonly agent: string
+  readonly state: 'live' | 'revoked' | 'ended'
+}
+
 /** The sessions of this home, in one file. What it says is on disk when a verb returns. */
 export type StateFile = Disposable & {
   begin(row: { readonly id: string; readonly name: string; readonly step: string; readonly record: unknown }): void
@@ -30,7 +41,9 @@ export type StateFile = Disposable & {
   /** The name of an id or a session's name, newest first. */
   find(idOrName: string): StateRow | undefined
   /** A lease is of a session while the session starts or runs, and nobody revoked it. */
-  addLease(id: string, session: string): void
+  addLease(id: string, session: string, audience: 'sidecar' | 'agent'): void
+  /** Those of sessions that are remembered, newest sessions first. */
+  leases(): LeaseRow[]
   isLive(session: string, lease: string): boolean
   revokeLeases(session: string): void
 }
@@ -42,7 +55,7 @@ CREATE TABLE sessions (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, step TEXT NOT NULL,
   created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, record TEXT NOT NULL
 ) STRICT;
-CREATE TABLE leases (id TEXT PRIMARY KEY, session TEXT NOT NULL, revoked INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE leases (id TEXT PRIMARY KEY, session TEXT NOT NULL, audience TEXT NOT NULL, revoked INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE INDEX leases_of ON leases (session);
 PRAGMA user_version = ${VERSION};`
 
@@ -95,7 +108,10 @@ function verbs(database: DatabaseSync, system: Pick<System, 'now'>): StateFile {
   const forget = database.prepare(
     `DELETE FROM sessions WHERE state NOT IN ${LIVE} AND id NOT IN (SELECT id FROM sessions WHERE state NOT IN ${LIVE} ORDER BY updated_at DESC LIMIT ?)`,
   )
-  const addLease = database.prepare('INSERT INTO leases (id, session) VALUES (?, ?)')
+  const addLease = database.prepare('INSERT INTO leases (id, session, audience) VALUES (?, ?, ?)')
+  const listLeases = database.prepare(
+    'SELECT leases.id AS lease, session, audience, revoked, state, record FROM leases JOIN sessions ON sessions.id = leases.session ORDER BY created_at DESC, audience',
+  )
   const isLive = database.prepare(
     "SELECT 1 FROM leases JOIN sessions ON sessions.id = leases.session WHERE leases.id = ? AND sessions.id = ? AND revoked = 0 AND state IN ('starting', 'running')",
   )
@@ -114,10 +130,25 @@ function verbs(database: DatabaseSync, system: Pick<System, 'now'>): StateFile {
     row: (id) => rowOf(row.get(id)),
     live: () => live.all().flatMap((one) => rowOf(one) ?? []),
     find: (idOrName) => rowOf(find.get(idOrName)),
-    addLease: (id, session) => void addLease.run(id, session),
+    addLease: (id, session, audience) => void addLease.run(id, session, audience),
+    leases: () => listLeases.all().map(leaseOf),
     isLive: (session, lease) => isLive.get(lease, session) !== undefined,
     revokeLeases: (session) => void revoke.run(session),
     [Symbol.dispose]: () => database.close(),
+  }
+}
+
+function leaseOf(found: Record<string, unknown>): LeaseRow {
+  const { workspace, role, harness } = JSON.parse(String(found['record'])) as { workspace: string; role?: string; harness?: string }
+  const isLive = found['state'] === 'starting' || found['state'] === 'running'
+  return {
+    id: String(found['lease']),
+    session: String(found['session']),
+    audience: found['audience'] === 'sidecar' ? 'sidecar' : 'agent',
+    workspace,
+    ...(role !== undefined && { role }),
+    agent: found['audience'] === 'sidecar' ? 'sidecar' : (harness ?? 'agent'),
+    state: found['revoked'] === 1 ? 'revoked' : isLive ? 'live' : 'ended',
   }
 }
 

@@ -4,7 +4,6 @@ import { openKeyRing, rotateKeyRing } from './key-file.ts'
 import { checkedPayload, headerOf, ISSUER, leaseInvalid, readShort, readToken, shortOf, type LeasePayload } from './token.ts'
 
 export { leaseCheck, leaseDigest } from './digests.ts'
-export type { LeaseFault } from './token.ts'
 
 /** What a lease says. Its holder can read it: nothing in it is a secret, and `workspace` is a name rather than a path of the host. */
 export type LeaseClaims = {

@@ -23,7 +23,6 @@ export type {
   EffectivePolicy,
   EffectiveRoute,
   EffectiveRule,
-  EffectiveSession,
   Facts,
   FilesystemPolicy,
   Place,

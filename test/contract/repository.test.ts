@@ -23,7 +23,7 @@ for (const name of Object.keys(LIMITS)) {
   test(`the limit ${name} has its unit in its name and is used`, () => {
     assert.match(
       name,
-      /(?:Bytes|Fields|Chars|Files|Connections|Requests|Pools|Queue|Cache|Answers|pipelined|requests|connections|Max|Ms)(?:Max|Min|Ms)?$/,
+      /(?:Bytes|Cpus|Pids|Fields|Chars|Files|Connections|Requests|Pools|Queue|Cache|Answers|pipelined|requests|connections|Max|Ms)(?:Max|Min|Ms)?$/,
     )
     assert.ok(
       SOURCES.some(

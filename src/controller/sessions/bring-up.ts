@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { createVerified, startVerified, verifyNetwork } from './containers.ts'
@@ -164,8 +164,8 @@ export function auditEvent(
 async function issueAgentLease(parts: SessionParts, rising: Rising): Promise<IssuedLease> {
   const { id, request, record } = rising
   const role = request.role === undefined ? {} : { role: request.role }
-  const lease = await parts.leases.issue({ session: id, workspace: record.workspace, agent: request.harness ?? 'agent', audience: 'agent', ...role })
-  parts.state.addLease(lease.id, id)
+  const lease = await parts.leases.issue({ session: id, workspace: basename(record.workspace), agent: request.harness ?? 'agent', audience: 'agent', ...role })
+  parts.state.addLease(lease.id, id, 'agent')
   save(parts, rising, { agentLeases: [lease.token, lease.short].map(leaseDigest) })
   return lease
 }

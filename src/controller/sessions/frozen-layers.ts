@@ -17,7 +17,7 @@ export type FrozenLayers = {
   readonly restricted: readonly string[]
   readonly policyDirs: readonly string[]
   /** A message of the sidecar with the operator's own files in the place of the copies. `mount` is the folder's path in the sidecar. */
-  named(message: string, mount: string): string
+  readonly named: (message: string, mount: string) => string
 }
 
 /** What is swapped as a whole when the policy changes. A link, since a mount stays with the folder that it was made for. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { basename } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -42,8 +43,8 @@ export async function openGateLink(
   hooks: { readonly onState: (state: 'connected' | 'ready' | 'lost') => void; readonly renew: (authority: AuthorityPair) => void },
 ): Promise<SessionLink> {
   const { id } = live
-  const lease = await parts.leases.issue({ session: id, workspace: record.workspace, agent: 'sidecar', audience: 'sidecar', ...roleOf(record) })
-  parts.state.addLease(lease.id, id)
+  const lease = await parts.leases.issue({ session: id, workspace: basename(record.workspace), agent: 'sidecar', audience: 'sidecar', ...roleOf(record) })
+  parts.state.addLease(lease.id, id, 'sidecar')
   const link = await parts.links.open({
     id,
     socketDir: socketFolder(parts.home, id),

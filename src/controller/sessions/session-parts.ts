@@ -267,6 +267,8 @@ export type Sessions = AsyncDisposable & {
   /** The gate reads the operator's policy as it is now. @throws policy_invalid and its kin: the old one stays */
   refreshPolicy(session: string): Promise<void>
   pushSecrets(session: string, bundle: SecretBundle): Promise<void>
+  /** Its leases are good for nothing any more: tunnels are cut and its secrets wiped. Where the gate does not confirm it, it is stopped. */
+  revoke(session: string): Promise<void>
   /** For trying the ways out of a session that runs. */
   selftestTarget(session: string): Promise<SelftestTarget>
 }

@@ -66,6 +66,7 @@ export function createSessions(parts: SessionParts): Sessions {
       await manager.link(row.id).pushPolicy()
     },
     pushSecrets: (session, bundle) => manager.link(manager.find(session).id).pushSecrets(bundle),
+    revoke: (session) => manager.revoke(session),
     async selftestTarget(session) {
       const row = manager.find(session)
       return selftestTarget(parts, recordOf(row), row.id, await parts.engine.info())
@@ -188,6 +189,17 @@ class SessionManager {
     this.#emit(id, name, 'reset')
     const { Mounts, Tmpfs } = agent.options.HostConfig
     return { wiped: Object.keys(Tmpfs), kept: Mounts.flatMap(({ Source, ReadOnly }) => (ReadOnly ? [] : Source)) }
+  }
+
+  async revoke(session: string): Promise<void> {
+    const { id, record } = this.find(session)
+    const { sidecar } = (record as SessionRecord).ids
+    try {
+      await this.link(id).revoke()
+    } catch (error) {
+      this.#parts.log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm that its secrets are gone: it is stopped')
+      if (sidecar !== undefined) await this.#parts.engine.kill(sidecar, 'SIGKILL')
+    }
   }
 
   async forward(session: string, port: number) {
