@@ -85,7 +85,10 @@ async function sealPassphrase(file: string | undefined, ask: () => Promise<Secre
 
 async function writeOutput(file: string, text: string): Promise<void> {
   const isNew = await placeFile(file, system, (temporary) => writeFile(temporary, text)).catch((cause: unknown) => {
-    throw new SallyportError('config_invalid', `--output ${file} cannot be written (${codeOf(cause)})`, { cause })
+    throw new SallyportError('config_invalid', `--output ${file} cannot be written (${codeOf(cause)})`, {
+      hint: 'name a file in a folder that is writable',
+      cause,
+    })
   })
   if (!isNew) throw new SallyportError('config_invalid', `--output ${file} exists already`, { hint: 'name a file that does not exist' })
 }
@@ -99,7 +102,10 @@ async function readInput(file: string): Promise<string> {
     return await readFile(file, 'latin1')
   } catch (cause) {
     if (cause instanceof SallyportError) throw cause
-    throw new SallyportError('config_invalid', `${file} cannot be read (${codeOf(cause)})`, { cause })
+    throw new SallyportError('config_invalid', `${file} cannot be read (${codeOf(cause)})`, {
+      hint: 'name a file that "sallyport secret export" wrote',
+      cause,
+    })
   }
 }
 
