@@ -99,7 +99,11 @@ function parseSet(argv: readonly string[]) {
   try {
     parsed = parseFlags(
       argv,
-      { tag: { type: 'string', multiple: true }, scope: { type: 'string' }, unlock: { type: 'string' } },
+      {
+        tag: { type: 'string', multiple: true },
+        scope: { type: 'string' },
+        unlock: { type: 'string' },
+      },
       { min: 0, max: 1, usage: SET },
     )
   } catch {

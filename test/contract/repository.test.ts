@@ -41,7 +41,7 @@ test('no source has more than 400 lines', () => {
   }
 })
 
-test('a secret is revealed where it is written into a request, exchanged, signed with or searched for, and where the operator’s own proxy is told its password', () => {
+test('a secret is revealed where it is written into a request, exchanged, signed with or searched for, where the operator’s own proxy is told its password, and where it is sealed or unlocks the vault', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [
     'src/credential/aws-signature.ts',
@@ -50,6 +50,8 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/credential/token-exchange.ts',
     'src/redactor/patterns.ts',
     'src/sidecar/upstream/proxy.ts',
+    'src/vault/rows.ts',
+    'src/vault/unlock.ts',
   ])
 })
 

@@ -264,8 +264,9 @@ for (const { why, answer, code, says } of [
 ] as const) {
   test(`apply: ${why} is ${code}`, async () => {
     await using home = await operator()
-    await using _daemon = await listen(home, answer)
+    await using daemon = await listen(home, answer)
     const { code: exit, stderr } = await home.run(['apply'])
+    assert.equal(daemon.asked.length, 1)
     assert.equal(exit, 1)
     assert.match(stderr, new RegExp(`^${code}: `))
     assert.match(stderr, says)
