@@ -10,7 +10,10 @@ import { daemonClient } from './daemon-client.ts'
 import { askNewPassphrase, askPassphrase } from './secret-input.ts'
 import { openOrMakeVault, parseMethod, vaultAccess } from './vault-access.ts'
 
-const PASSPHRASE_FILE = { 'passphrase-file': { type: 'string' }, unlock: { type: 'string' } } as const
+const FLAGS = {
+  'passphrase-file': { type: 'string' },
+  unlock: { type: 'string' },
+} as const
 const ROTATE = 'sallyport secret rotate-key [--to METHOD] [--passphrase-file FILE] [--unlock METHOD]'
 const EXPORT = 'sallyport secret export [--output FILE] [--passphrase-file FILE] [--unlock METHOD]'
 const IMPORT = 'sallyport secret import FILE [--replace] [--passphrase-file FILE] [--unlock METHOD]'
@@ -19,7 +22,14 @@ const IMPORT = 'sallyport secret import FILE [--replace] [--passphrase-file FILE
 const Applied = z.object({ version: z.number(), sessions: z.number() })
 
 export async function rotateVaultKey(argv: readonly string[], io: Io): Promise<number> {
-  const { values } = parseFlags(argv, { ...PASSPHRASE_FILE, to: { type: 'string' } }, { min: 0, max: 0, usage: ROTATE })
+  const { values } = parseFlags(
+    argv,
+    {
+      ...FLAGS,
+      to: { type: 'string' },
+    },
+    { min: 0, max: 0, usage: ROTATE },
+  )
   const to = parseMethod('--to', values.to)
   if (values['passphrase-file'] !== undefined && to !== 'passphrase')
     throw new SallyportError('usage', '--passphrase-file is for --to passphrase', { hint: `usage: ${ROTATE}` })
@@ -36,7 +46,14 @@ export async function rotateVaultKey(argv: readonly string[], io: Io): Promise<n
 }
 
 export async function exportVault(argv: readonly string[], io: Io): Promise<number> {
-  const { values } = parseFlags(argv, { ...PASSPHRASE_FILE, output: { type: 'string' } }, { min: 0, max: 0, usage: EXPORT })
+  const { values } = parseFlags(
+    argv,
+    {
+      ...FLAGS,
+      output: { type: 'string' },
+    },
+    { min: 0, max: 0, usage: EXPORT },
+  )
   const method = parseMethod('--unlock', values.unlock)
   const access = vaultAccess(io.env, { ...(method && { method }) })
   await using vault = await openVault(access.file, access.unlock, system)
@@ -52,7 +69,10 @@ export async function exportVault(argv: readonly string[], io: Io): Promise<numb
 }
 
 export async function importVault(argv: readonly string[], io: Io): Promise<number> {
-  const flags = { ...PASSPHRASE_FILE, replace: { type: 'boolean' } } as const
+  const flags = {
+    ...FLAGS,
+    replace: { type: 'boolean' },
+  } as const
   const { values, positionals } = parseFlags(argv, flags, { min: 1, max: 1, names: ['FILE'], usage: IMPORT })
   const [file = ''] = positionals
   const text = await readInput(file)
@@ -85,7 +105,10 @@ async function sealPassphrase(file: string | undefined, ask: () => Promise<Secre
 
 async function writeOutput(file: string, text: string): Promise<void> {
   const isNew = await placeFile(file, system, (temporary) => writeFile(temporary, text)).catch((cause: unknown) => {
-    throw new SallyportError('config_invalid', `--output ${file} cannot be written (${codeOf(cause)})`, { cause })
+    throw new SallyportError('config_invalid', `--output ${file} cannot be written (${codeOf(cause)})`, {
+      hint: 'name a file in a folder that is writable',
+      cause,
+    })
   })
   if (!isNew) throw new SallyportError('config_invalid', `--output ${file} exists already`, { hint: 'name a file that does not exist' })
 }
@@ -99,7 +122,10 @@ async function readInput(file: string): Promise<string> {
     return await readFile(file, 'latin1')
   } catch (cause) {
     if (cause instanceof SallyportError) throw cause
-    throw new SallyportError('config_invalid', `${file} cannot be read (${codeOf(cause)})`, { cause })
+    throw new SallyportError('config_invalid', `${file} cannot be read (${codeOf(cause)})`, {
+      hint: 'name a file that "sallyport secret export" wrote',
+      cause,
+    })
   }
 }
 

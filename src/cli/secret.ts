@@ -1,6 +1,6 @@
 import { SallyportError } from '../kernel/errors.ts'
 import { system } from '../kernel/system.ts'
-import { KEY, openVault, type SecretRow, type Vault } from '../vault/vault.ts'
+import { checkSecret, KEY, openVault, type SecretRow, type Vault } from '../vault/vault.ts'
 import { parseFlags, parseVerb, type Command, type Io } from './command.ts'
 import { applySecrets, exportVault, importVault, rotateVaultKey } from './secret-vault.ts'
 import { readValue } from './secret-input.ts'
@@ -79,10 +79,12 @@ export const secretCommand: Command = {
 async function set(argv: readonly string[], io: Io): Promise<number> {
   const { name, tags, scope, method } = parseSet(argv)
   const access = vaultAccess(io.env, { ...(method !== undefined && { method }) })
-  // Asked for before the vault is opened or made: an answer that is broken off leaves nothing behind.
+  const options = { ...(tags && { tags }), ...(scope !== undefined && { scope }) }
+  // Before the vault is opened or made: an answer that is broken off, or not taken, leaves nothing behind.
   const value = await readValue(name)
+  checkSecret(name, value, options)
   await using vault = await openOrMakeVault(access, io)
-  const row = vault.set(name, value, { ...(tags && { tags }), ...(scope !== undefined && { scope }) })
+  const row = vault.set(name, value, options)
   io.out(`${name}: version ${row.version} is stored; "sallyport secret apply" gives it to running sessions\n`)
   return 0
 }
@@ -97,7 +99,11 @@ function parseSet(argv: readonly string[]) {
   try {
     parsed = parseFlags(
       argv,
-      { tag: { type: 'string', multiple: true }, scope: { type: 'string' }, unlock: { type: 'string' } },
+      {
+        tag: { type: 'string', multiple: true },
+        scope: { type: 'string' },
+        unlock: { type: 'string' },
+      },
       { min: 0, max: 1, usage: SET },
     )
   } catch {

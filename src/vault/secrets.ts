@@ -8,6 +8,12 @@ import { bytesOf, checkFields, dropRow, readRow, readRows, writeRow, type Secret
 
 export type SetOptions = { readonly name?: string; readonly scope?: string; readonly tags?: readonly string[] }
 
+/** What `set` of a vault would refuse, before there is a vault. @throws secret_invalid, config_invalid */
+export function checkSecret(key: string, secret: Secret, { name = key, scope = 'global', tags = [] }: SetOptions): void {
+  bytesOf(key, secret).fill(0)
+  checkFields({ key, name, scope, tags })
+}
+
 export function getSecret(parts: VaultParts, key: string): Secret {
   return reading(parts, (opened) => {
     const found = readRow(opened, key, brokenIn(parts))

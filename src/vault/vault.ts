@@ -18,8 +18,8 @@ export type { VaultEvent } from './events.ts'
 export { openKeyring, type Keyring } from './keyring.ts'
 export { defaultKeyFile, placeFile, readPassphraseFile } from './own-files.ts'
 export { KEY, type Problem, type SecretRow } from './rows.ts'
-export type { SetOptions } from './secrets.ts'
-export { checkChosen, nameOf, UNLOCK_METHODS, type Unlock, type UnlockMethod } from './unlock.ts'
+export { checkSecret, type SetOptions } from './secrets.ts'
+export { nameOf, UNLOCK_METHODS, type Unlock, type UnlockMethod } from './unlock.ts'
 
 export type VaultOptions = {
   /** Told before a change is final: what it throws undoes the change. */

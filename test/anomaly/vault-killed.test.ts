@@ -53,7 +53,7 @@ test('I??-vault-b killed in a rotation at the system calls that write and sync: 
   process.env['AT'] = '-1'
   const seen = { old: 0, new: 0 }
   for (const call of ['pwrite64', 'fdatasync', 'fsync', 'ftruncate']) {
-    for (let at = 1; at < 200; at += call === 'pwrite64' ? 7 : 1) {
+    for (let at = 1; at < 200; at += call === 'pwrite64' ? 13 : 1) {
       for (const beside of ['-wal', '-shm']) await rm(`${home.file}${beside}`, { force: true })
       await writeFile(home.file, before)
       const wrapper = ['strace', '-f', '-qq', '-o', '/dev/null', '-e', `trace=${call}`, '-e', `inject=${call}:signal=KILL:when=${at}`]

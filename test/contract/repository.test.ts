@@ -41,7 +41,7 @@ test('no source has more than 400 lines', () => {
   }
 })
 
-test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored or filled in, and where a server or proxy of the operator is told its password', () => {
+test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, unlocked with or filled in, and where a server or proxy of the operator is told its password', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [
     'src/controller/providers/programs.ts',
@@ -55,6 +55,8 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/credential/token-exchange.ts',
     'src/redactor/patterns.ts',
     'src/sidecar/upstream/proxy.ts',
+    'src/vault/rows.ts',
+    'src/vault/unlock.ts',
   ])
 })
 

@@ -12,7 +12,7 @@ import { bodyOf, exchangeRaw, openTunnel, readToEnd, statusOf } from '../support
 import { API, CANARY, policyFor } from '../support/setting.ts'
 import { openRawUpstream, openUpstream } from '../support/upstream.ts'
 
-const COMMANDS = ['proxy', 'sidecar', 'policy', 'audit', 'compose']
+const COMMANDS = ['proxy', 'sidecar', 'policy', 'secret', 'audit', 'compose']
 const RESOLVE = ['--resolve', `${API}=127.0.0.1`]
 const POLICY = policyFor([443], { inject: '' })
 const get = (port: number, path = '/'): string =>

@@ -24,7 +24,7 @@ for (const { argv, message, hint } of [
   })
 }
 
-for (const name of ['proxy', 'sidecar', 'policy', 'audit', 'compose']) {
+for (const name of ['proxy', 'sidecar', 'policy', 'secret', 'audit', 'compose']) {
   test(`sallyport ${name} --help begins with how it is written`, async () => {
     const { code, stdout } = await runCommand([name, '--help'])
     assert.equal(code, 0)

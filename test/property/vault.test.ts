@@ -12,7 +12,7 @@ import { secret, valuesOf, vaultHome, type VaultHome } from '../support/vault.ts
 
 const anyText = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 2_000 })
 const anyKey = fc.stringMatching(/^[A-Za-z_][A-Za-z0-9_.-]{0,30}$/)
-const VALUES = { A: 'value of a', B: 'value of b', C: 'value of c' }
+const VALUES = { FIRST: 'value of a', B: 'value of b', THIRD: 'value of c' }
 
 async function filled(home: VaultHome): Promise<void> {
   await using vault = await home.create()
@@ -102,10 +102,11 @@ test('I??-vault-a any one bit changed in any column of a row is found when the r
         db.prepare(`UPDATE secrets SET ${column} = ? WHERE key = 'B'`).run(altered(found, at, bit))
       })
       await using vault = await home.open()
-      assert.deepEqual(valuesOf(vault).A, VALUES.A)
-      assert.deepEqual(valuesOf(vault).C, VALUES.C)
+      assert.equal(vault.get('FIRST').reveal(), VALUES.FIRST)
+      assert.equal(vault.get('THIRD').reveal(), VALUES.THIRD)
       assert.throws(() => vault.get('B'), { code: 'vault_corrupt' })
-      if (column !== 'value' || at % 40 < 28) {
+      // A change in the ciphertext shows when it is read.
+      if (column !== 'value') {
         assert.deepEqual(
           vault.problems().map(({ key }) => key),
           ['B'],

@@ -34,7 +34,7 @@ export async function vaultHome(clock: { now: () => number } = system): Promise<
   await chmod(folder.path, 0o700)
   const file = join(folder.path, 'vault.db')
   const unlock = unlockWith(join(folder.path, 'vault.key'))
-  const outside = { now: clock.now, random: system.random }
+  const outside = { now: () => clock.now(), random: (bytes: number) => system.random(bytes) }
   return {
     path: folder.path,
     file,
