@@ -41,7 +41,14 @@ const KERNEL_FILES = [
   '/dev/kvm',
   '/dev/net/tun',
 ]
-const ENGINE_SOCKETS = ['docker.sock', 'docker.sock.raw', 'containerd/containerd.sock', 'podman/podman.sock', 'crio/crio.sock', 'buildkit/buildkitd.sock']
+const ENGINE_SOCKETS = [
+  'docker.sock',
+  'docker.sock.raw',
+  'containerd/containerd.sock',
+  'podman/podman.sock',
+  'crio/crio.sock',
+  'buildkit/buildkitd.sock',
+]
 const SOCKET_FOLDERS = ['/var/run', '/run', '/run/user/0', '/tmp']
 const SIDECAR_FOLDERS = ['/run/sallyport', '/run/secrets', '/var/lib/sallyport', '/etc/sallyport']
 const LEASE_FILES = ['/run/sallyport/lease', '/run/secrets/lease']
@@ -57,7 +64,12 @@ export async function tryKernel(task: ProbeTask): Promise<Finding[]> {
   const isComplete = CAPABILITY_SETS.every((name) => status[name] !== undefined)
   const uid = process.getuid?.()
   return [
-    finding('capabilities', isComplete && held.length === 0, held.map((name) => `${name} ${status[name]}`), 'all sets are empty'),
+    finding(
+      'capabilities',
+      isComplete && held.length === 0,
+      held.map((name) => `${name} ${status[name]}`),
+      'all sets are empty',
+    ),
     finding('no-new-privileges', status['NoNewPrivs'] === '1', [`NoNewPrivs ${status['NoNewPrivs']}`], 'NoNewPrivs 1'),
     finding('seccomp', status['Seccomp'] === '2', [`Seccomp mode ${status['Seccomp']}`], 'mode 2'),
     finding('user', task.isRootAllowed || (uid !== undefined && uid !== 0), [`uid ${uid}`], `uid ${uid}`),
