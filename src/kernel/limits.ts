@@ -219,10 +219,10 @@ export const LIMITS = {
   settleMs: 5_000,
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
-  /** One attempt of the probe: what does not answer by then is shut. */
+  /** One attempt of the probe at what must not answer. */
   probeAnswerMs: 500,
-  /** One attempt of the probe that needs a program, or an answer of the gate. */
-  probeAttemptMs: 1_200,
+  /** One attempt of the probe at what must answer (the gate), or with a program: what takes longer counts as open. */
+  probeAttemptMs: 5_000,
   /** The whole selftest of a session, with the start and the end of the probe's container. */
   selftestMs: 20_000,
   /** What a probe may print. */

@@ -149,7 +149,7 @@ export async function trySocket(parts: ThrowAwayParts, signal: AbortSignal): Pro
     server.listen(join(folder, 'control.sock'))
     await once(server, 'listening')
     const script =
-      "const s = require('node:net').connect('/probe/control.sock'); s.on('error', (e) => { console.log(e.code); process.exit(0) }); s.pipe(process.stdout)"
+      "const s = require('node:net').connect('/probe/control.sock'); s.on('error', (e) => process.stdout.write(e.code)); s.pipe(process.stdout)"
     const owner = `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`
     const mount = flag('--mount', `type=bind,source=${folder},target=/probe,readonly`)
     const args = [...flag('--network', 'none'), ...flag('--user', owner), ...HARDENED, ...mount, ...flag('--entrypoint', 'node')]

@@ -183,10 +183,15 @@ async function namespaces(host: readonly string[]): Promise<Finding> {
   return finding('namespaces', open.length === 0, open, `${seen}, none can be made`)
 }
 
-/** Whether a program that needs the tried right ended well. One that is not there tells nothing: then the capability sets do. */
+/**
+ * Whether a program that needs the tried right ended well. One that is not there tells nothing: then the capability sets do. One that
+ * does not end was not refused.
+ */
 export function ranWell(file: string, args: readonly string[]): Promise<boolean> {
   return new Promise((resolve) => {
-    execFile(file, args, { timeout: LIMITS.probeAttemptMs, killSignal: 'SIGKILL' }, (error) => resolve(error === null))
+    execFile(file, args, { timeout: LIMITS.probeAttemptMs, killSignal: 'SIGKILL' }, (error) =>
+      resolve(error === null || error.killed === true),
+    )
   })
 }
 

@@ -166,7 +166,7 @@ async function askResolver(resolver: string, name: string): Promise<string> {
       { type: 'OPT', name: '.', udpPayloadSize: 1232, flags: 0, extendedRcode: 0, ednsVersion: 0, flag_do: false, options: [] },
     ],
   })
-  const answer = await exchangeDatagram(resolver, 53, query)
+  const answer = await exchangeDatagram(resolver, 53, query, LIMITS.probeAttemptMs)
   if (typeof answer === 'string') return answer === 'silent' ? 'does not answer' : answer
   const { answers = [], additionals = [], rcode } = decode(answer) as ReturnType<typeof decode> & { rcode?: string }
   if (answers.length > 0) return 'the name exists'
@@ -272,10 +272,10 @@ function reach(host: string, port: number): Promise<string> {
 }
 
 /** What answers to one datagram, or the kernel's reason, or `silent`. */
-function exchangeDatagram(address: string, port: number, bytes: Buffer): Promise<Buffer | string> {
+function exchangeDatagram(address: string, port: number, bytes: Buffer, waitMs: number = LIMITS.probeAnswerMs): Promise<Buffer | string> {
   return new Promise((resolve) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
-    const timer = setTimeout(() => end('silent'), LIMITS.probeAnswerMs)
+    const timer = setTimeout(() => end('silent'), waitMs)
     const end = (result: Buffer | string): void => {
       clearTimeout(timer)
       socket.removeAllListeners().on('error', () => undefined)
