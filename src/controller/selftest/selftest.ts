@@ -8,7 +8,7 @@ import { parseFindings, type ProbeTask } from './task.ts'
 import { WAYS, type Finding, type WayId } from './ways.ts'
 
 export type { InspectedContainer } from './differences.ts'
-export { WAYS, type Finding, type Way, type WayId } from './ways.ts'
+export { WAYS, type Finding, type WayId } from './ways.ts'
 
 /** What is done to the engine, by who does that. */
 export type SelftestParts = {
