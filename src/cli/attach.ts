@@ -1,5 +1,5 @@
 import { TTY_HEADER, STREAM_PROTOCOL, type AttachRequest } from '../wire/stream-frames.ts'
-import { parseFlags, type Command } from './command.ts'
+import { parseFlags, type Command, type Io } from './command.ts'
 import { openUpgraded } from './daemon-socket.ts'
 import { DEFAULT_DETACH_KEYS, parseDetachKeys } from './detach-keys.ts'
 import { carryStream, describeConsole, type StreamEnd } from './terminal.ts'
@@ -30,14 +30,19 @@ Exit code: that of the agent, 0 when detached, 1 failed, 2 usage.
       { min: 1, max: 1, names: ['ID'], usage },
     )
     const [id = ''] = positionals
-    const detachKeys = parseDetachKeys(values['detach-keys'])
-    const upgraded = await openUpgraded(io.env, `/v1/sessions/${encodeURIComponent(id)}/attach`, STREAM_PROTOCOL)
-    const request: AttachRequest = describeConsole(process)
-    const tty = upgraded.headers[TTY_HEADER] === '1'
-    const end = await carryStream(upgraded, process, { request, tty, detachKeys, env: io.env })
-    if (end.kind === 'detached') io.err(`\ndetached: the agent goes on, sallyport attach ${id} comes back\n`)
-    return exitCodeOf(end)
+    return attachTo(id, values['detach-keys'], io)
   },
+}
+
+/** Connects this terminal with a session's agent. Without detach keys all keys are the agent's. */
+export async function attachTo(id: string, keys: string, io: Io): Promise<number> {
+  const detachKeys = parseDetachKeys(keys)
+  const upgraded = await openUpgraded(io.env, `/v1/sessions/${encodeURIComponent(id)}/attach`, STREAM_PROTOCOL)
+  const request: AttachRequest = describeConsole(process)
+  const tty = upgraded.headers[TTY_HEADER] === '1'
+  const end = await carryStream(upgraded, process, { request, tty, detachKeys, env: io.env })
+  if (end.kind === 'detached') io.err(`\ndetached: the agent goes on, sallyport attach ${id} comes back\n`)
+  return exitCodeOf(end)
 }
 
 /** Of a command whose output nobody reads any more it is that of a program that SIGPIPE ended, as shells have it. */

@@ -1,5 +1,6 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { codeOf, ERRORS, SallyportError, type ErrorCode } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
@@ -10,6 +11,8 @@ export type DaemonClient = {
    * @throws daemon_unavailable when nobody answers; what the daemon says (problem+json) with its code and hint
    */
   request(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown, signal?: AbortSignal): Promise<unknown>
+  /** A call that takes its time and answers in lines of JSON, each an object. Ends with them. @throws the same; what its last line says */
+  follow(method: 'GET' | 'POST', path: string, body: unknown, onLine: (line: Readonly<Record<string, unknown>>) => void): Promise<void>
 }
 
 /** Speaks to the daemon of this home, over its socket and no other way. */
@@ -22,31 +25,50 @@ export function daemonClient(home: string): DaemonClient {
       if (answer.status < 200 || answer.status > 299) throw problemOf(answer)
       return answer.text === '' ? undefined : parse(answer.text, socketPath)
     },
+    async follow(method, path, body, onLine) {
+      const response = await open({ socketPath, method, path, body })
+      if (response.statusCode !== 200) throw problemOf(await readAnswer(response))
+      try {
+        for await (const text of createInterface({ input: response })) {
+          const line = parseQuietly(text)
+          if (line['problem'] !== undefined) throw problemOf({ status: 500, text: JSON.stringify(line['problem']) })
+          onLine(line)
+        }
+      } catch (error) {
+        throw error instanceof SallyportError ? error : unavailable(socketPath, error)
+      }
+    },
   }
 }
 
-type Call = { socketPath: string; method: string; path: string; body: unknown; signal: AbortSignal }
+type Call = { socketPath: string; method: string; path: string; body: unknown; signal?: AbortSignal }
 type Answer = { readonly status: number; readonly text: string }
 
-function send({ socketPath, method, path, body, signal }: Call): Promise<Answer> {
+async function send(call: Call): Promise<Answer> {
+  const response = await open(call)
+  return readAnswer(response).catch((cause: unknown) => {
+    throw unavailable(call.socketPath, cause)
+  })
+}
+
+function open({ socketPath, method, path, body, signal }: Call): Promise<IncomingMessage> {
   const payload = body === undefined ? undefined : JSON.stringify(body)
   return new Promise((resolve, reject) => {
-    const fail = (cause: unknown): void => reject(unavailable(socketPath, cause))
     const request = httpRequest(
       {
         socketPath,
         method,
         path,
-        signal,
+        ...(signal && { signal }),
         headers: {
           host: 'sallyport',
           accept: 'application/json',
           ...(payload !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) }),
         },
       },
-      (response) => void readAnswer(response).then(resolve, fail),
+      resolve,
     )
-    request.on('error', fail)
+    request.on('error', (cause) => reject(unavailable(socketPath, cause)))
     request.end(payload)
   })
 }

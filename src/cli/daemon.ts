@@ -2,6 +2,7 @@ import { openController } from '../controller/controller.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { homeOf, packageRoot, parseFlags, type Command } from './command.ts'
 import { beginForeground } from './foreground.ts'
+import { vaultAccess } from './vault-access.ts'
 
 export const daemonCommand: Command = {
   summary: 'run the controller: sessions, leases, vault and audit of this host',
@@ -28,7 +29,10 @@ daemon takes them over.
     const { log, stop } = beginForeground(io)
     // A core dump would have every secret in it; so would what a debugger writes at SIGUSR1.
     process.on('SIGUSR1', () => undefined)
-    await using controller = await openController({ home: homeOf(io.env), packageRoot, env: io.env }, log)
+    await using controller = await openController(
+      { home: homeOf(io.env), packageRoot, env: io.env, unlock: vaultAccess(io.env).unlock },
+      log,
+    )
     io.out(`${JSON.stringify({ event: 'ready', socket: controller.socket })}\n`)
     const signal = await stop
     log.info({ signal }, 'ending: sessions go on')

@@ -37,7 +37,9 @@ Exit code: 0 all are shut; 1 one is open or could not be tried; 2 for a wrong co
 function readRows(body: unknown): Row[] {
   const rows = Rows.safeParse(body)
   if (rows.success) return rows.data
-  throw new SallyportError('daemon_unavailable', 'the daemon did not answer with the rows of a selftest', { hint: 'is it of this version?' })
+  throw new SallyportError('daemon_unavailable', 'the daemon did not answer with the rows of a selftest', {
+    hint: 'is it of this version?',
+  })
 }
 
 function print(rows: readonly Row[]): string {
@@ -50,19 +52,22 @@ function print(rows: readonly Row[]): string {
 function ask(socketPath: string, id: string): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const path = `/v1/sessions/${encodeURIComponent(id)}/selftest`
-    const call = request({ socketPath, path, method: 'POST', signal: AbortSignal.timeout(LIMITS.selftestMs + LIMITS.settleMs) }, (answer) => {
-      let text = ''
-      answer.setEncoding('utf8').on('data', (chunk: string) => {
-        text += chunk
-        if (text.length > LIMITS.probeOutputBytesMax * 2) call.destroy(new Error('the answer is too long'))
-      })
-      answer.on('error', reject)
-      answer.on('end', () => {
-        const body = jsonOf(text)
-        if (answer.statusCode === 200) resolve(body)
-        else reject(errorOf(body, answer.statusCode ?? 0))
-      })
-    })
+    const call = request(
+      { socketPath, path, method: 'POST', signal: AbortSignal.timeout(LIMITS.selftestMs + LIMITS.settleMs) },
+      (answer) => {
+        let text = ''
+        answer.setEncoding('utf8').on('data', (chunk: string) => {
+          text += chunk
+          if (text.length > LIMITS.probeOutputBytesMax * 2) call.destroy(new Error('the answer is too long'))
+        })
+        answer.on('error', reject)
+        answer.on('end', () => {
+          const body = jsonOf(text)
+          if (answer.statusCode === 200) resolve(body)
+          else reject(errorOf(body, answer.statusCode ?? 0))
+        })
+      },
+    )
     call.on('error', (cause) => {
       const message = `the daemon does not answer at ${socketPath}: ${codeOf(cause)}`
       reject(new SallyportError('daemon_unavailable', message, { hint: 'start it: sallyport daemon', cause }))

@@ -5,6 +5,7 @@ import type { SessionView } from '../wire/operator.ts'
 import { attachTo } from './attach.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
 import { daemonClient, type DaemonClient } from './daemon-client.ts'
+import { DEFAULT_DETACH_KEYS } from './detach-keys.ts'
 
 const UP = 'sallyport up [--workspace DIR] [--harness NAME] [--policy FILE]… [--role NAME] [--image REF] [--name NAME] [--detach] [-- CMD…]'
 const RUN = 'sallyport run [the same] -- CMD…'
@@ -44,7 +45,7 @@ ${FLAGS}  --detach           does not attach; prints the session's id
       io.out(values['json'] === true ? `${JSON.stringify(session, null, 2)}\n` : `${session.id}\n`)
       return 0
     }
-    return attachTo(session.id, values['detach-keys'] as string | undefined, io)
+    return attachTo(session.id, String(values['detach-keys'] ?? DEFAULT_DETACH_KEYS), io)
   },
 }
 
@@ -97,6 +98,7 @@ function parseUp(argv: readonly string[], more: Record<string, { type: 'boolean'
       command: end < 0 ? [] : argv.slice(end + 1),
       tty: tty || !isAttached,
       ...(tty && { size: { columns: process.stdout.columns, rows: process.stdout.rows } }),
+      ...(tty && process.env['TERM'] !== undefined && { environment: { TERM: process.env['TERM'] } }),
       selftest: given['no-selftest'] !== true,
       ...(harness !== undefined && { harness }),
       ...(role !== undefined && { role }),

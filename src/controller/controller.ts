@@ -51,10 +51,14 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const state = parts.use(openState(join(home, 'state.db'), system))
   const audit = parts.use(await openAudit({ file: join(home, 'audit', 'controller.jsonl'), session: 'controller' }, system, log))
   await audit.append({ event: 'started', version: VERSION, policy: '' })
-  parts.defer(() => audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')))
+  parts.defer(() =>
+    audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
+  )
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
   const vault = await openedVault(join(home, 'vault.db'), config.unlock, system, parts, log)
-  const providers = parts.use(openProviders({ env: config.env, ...(vault && { vault }), ...readProviderSettings(join(home, 'providers.yaml')) }))
+  const providers = parts.use(
+    openProviders({ env: config.env, ...(vault && { vault }), ...readProviderSettings(join(home, 'providers.yaml')) }),
+  )
   const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
@@ -81,7 +85,14 @@ export async function openController(config: ControllerConfig, log: Log, system:
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),
       audit: ({ session, name, workspace, event, details }) =>
-        audit.append({ event: 'session', state: event, of: session, name, place: workspace, ...(details && { details: details.join('\n') }) }),
+        audit.append({
+          event: 'session',
+          state: event,
+          of: session,
+          name,
+          place: workspace,
+          ...(details && { details: details.join('\n') }),
+        }),
       selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
       system,
       log,
@@ -116,7 +127,13 @@ export type Host = {
 }
 
 /** A locked vault keeps no session from starting that needs nothing of it. */
-async function openedVault(file: string, unlock: Unlock, system: System, parts: AsyncDisposableStack, log: Log): Promise<LocalVault | undefined> {
+async function openedVault(
+  file: string,
+  unlock: Unlock,
+  system: System,
+  parts: AsyncDisposableStack,
+  log: Log,
+): Promise<LocalVault | undefined> {
   if (!existsSync(file)) return undefined
   try {
     return parts.use(await openVault(file, unlock, system))
@@ -148,4 +165,3 @@ function gateOf(env: ControllerConfig['env']): Pick<Parameters<typeof createPlan
     mounts: extra ? [{ source: realpathSync(extra), target, readOnly: true }] : [],
   }
 }
-

@@ -57,7 +57,8 @@ export function createPlanning(parts: PlanningParts): Planning {
       return {
         agent: {
           ...limitsOf(policy),
-          image: request.image ?? policy.session.image ?? (harness.policy === undefined ? parts.images.agent : imageOfHarness(harness.name)),
+          image:
+            request.image ?? policy.session.image ?? (harness.policy === undefined ? parts.images.agent : imageOfHarness(harness.name)),
           command: request.command.length > 0 ? request.command : commandOf(request, harness),
           environment: { ...harness.environment, ...placeholders },
           files: filesOf(policy, harness, placeholders),
@@ -125,4 +126,3 @@ function readProfile(file: string): string {
     throw new SallyportError('config_invalid', `session.seccomp "${file}" is no seccomp profile in JSON (${codeOf(cause)})`, { cause })
   }
 }
-

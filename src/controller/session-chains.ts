@@ -31,7 +31,7 @@ export function createSessionChains(folder: string, audit: Audit): SessionChains
       try {
         const descriptor = descriptorOf(session)
         const bytes = Buffer.from(`${lines.join('\n')}\n`, 'latin1')
-        for (let written = 0; written < bytes.length; ) written += writeSync(descriptor, bytes, written)
+        for (let written = 0; written < bytes.length;) written += writeSync(descriptor, bytes, written)
         fdatasyncSync(descriptor)
       } catch (cause) {
         throw new SallyportError('audit_unavailable', `the record of session ${session} cannot be written (${codeOf(cause)})`, { cause })

@@ -48,7 +48,11 @@ export function createSessionSecrets(providers: Providers, policyOf: (session: s
 export function lockedVault(error: SallyportError): { get(key: string): Secret } {
   return {
     get() {
-      throw new SallyportError('secret_unavailable', `the vault is not open (${error.code}: ${error.message})`, error.hint === undefined ? {} : { hint: error.hint })
+      throw new SallyportError(
+        'secret_unavailable',
+        `the vault is not open (${error.code}: ${error.message})`,
+        error.hint === undefined ? {} : { hint: error.hint },
+      )
     },
   }
 }

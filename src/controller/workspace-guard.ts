@@ -17,7 +17,11 @@ type Kept = {
  * The workspaces of sessions: how each comes into its agent, and what is looked at when it ends.
  * @param others what is kept of the sessions that live
  */
-export function createWorkspaceGuard(home: string, others: () => readonly unknown[], system: Pick<System, 'elapsed'>): SessionParts['workspace'] {
+export function createWorkspaceGuard(
+  home: string,
+  others: () => readonly unknown[],
+  system: Pick<System, 'elapsed'>,
+): SessionParts['workspace'] {
   return {
     async mounts(request) {
       const workspace = await workspaceMounts({ ...request, home, others: others().filter(isKept) }, system)
@@ -27,7 +31,10 @@ export function createWorkspaceGuard(home: string, others: () => readonly unknow
     },
     async release(kept) {
       if (!isKept(kept)) return []
-      const found = [...(await lostCovers(kept.covers)), ...(kept.baseline ? compareGitScans(kept.baseline, await scanGit(kept.scan, system)) : [])]
+      const found = [
+        ...(await lostCovers(kept.covers)),
+        ...(kept.baseline ? compareGitScans(kept.baseline, await scanGit(kept.scan, system)) : []),
+      ]
       const inUse = others().filter((one): one is Kept => isKept(one) && one !== kept)
       await removeMade(
         kept.made,

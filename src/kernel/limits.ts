@@ -427,9 +427,10 @@ export const LIMITS = {
   /** What a daemon answers when it refuses: more is not read. */
   daemonProblemBytesMax: 64 * 1024,
   /** One attempt of the probe: what does not answer by then is shut. */
+  /** One attempt of the probe at what must not answer. */
   probeAnswerMs: 500,
-  /** One attempt of the probe that needs a program, or an answer of the gate. */
-  probeAttemptMs: 1_200,
+  /** One attempt of the probe at what must answer (the gate), or with a program: what takes longer counts as open. */
+  probeAttemptMs: 5_000,
   /** The whole selftest of a session, with the start and the end of the probe's container. */
   selftestMs: 20_000,
   /** What a probe may print. */

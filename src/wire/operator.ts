@@ -9,15 +9,32 @@ export const UpRequest = z.strictObject({
   workspace: Path,
   /** Files of the session's own layer, later ones over earlier. */
   policy: z.array(Path).max(64),
-  role: Word.optional(),
-  harness: Word.optional(),
-  image: Word.optional(),
-  name: Word.optional(),
+  role: Word.exactOptional(),
+  harness: Word.exactOptional(),
+  image: Word.exactOptional(),
+  name: Word.exactOptional(),
   /** Without one the harness's own, or the image's shell. */
   command: z.array(z.string()).max(4_096),
   /** The program gets a terminal. */
   tty: z.boolean(),
-  size: TerminalSize.optional(),
+  size: TerminalSize.exactOptional(),
   selftest: z.boolean(),
+  /** Variables of the operator's for the agent. */
+  environment: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string()).exactOptional(),
 })
 export type UpRequest = z.infer<typeof UpRequest>
+
+/** A session as `ls --json` has it. */
+export type SessionView = {
+  readonly id: string
+  readonly name: string
+  readonly state: 'starting' | 'running' | 'stopping' | 'ended' | 'failed'
+  readonly workspace: string
+  readonly harness?: string
+  readonly role?: string
+  readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
+  readonly sidecar: { readonly container?: string; readonly healthy: boolean }
+  readonly network?: string
+  readonly createdAt: number
+  readonly warnings: readonly string[]
+}

@@ -8,7 +8,9 @@ import { temporaryFolder } from '../support/audit.ts'
 import { runCommand } from '../support/command.ts'
 
 /** What `init` makes of a workspace that an agent has prepared. */
-async function policyOf(prepare: (workspace: string) => void): Promise<{ policy: Record<string, unknown>; text: string; outside: string[] }> {
+async function policyOf(
+  prepare: (workspace: string) => void,
+): Promise<{ policy: Record<string, unknown>; text: string; outside: string[] }> {
   await using folder = await temporaryFolder()
   const [workspace, home] = [join(folder.path, 'work'), join(folder.path, 'home')]
   mkdirSync(join(workspace, '.git'), { recursive: true })
@@ -52,7 +54,10 @@ test('a file name with line breaks stays in its comment', async () => {
 test('no program of the workspace runs: git is not asked', async () => {
   const { outside } = await policyOf((workspace) => {
     const command = `touch ${join(workspace, '../ran')}`
-    writeFileSync(join(workspace, '.git/config'), `[core]\n\tfsmonitor = ${command}\n\tsshCommand = ${command}\n[alias]\n\tx = !${command}\n`)
+    writeFileSync(
+      join(workspace, '.git/config'),
+      `[core]\n\tfsmonitor = ${command}\n\tsshCommand = ${command}\n[alias]\n\tx = !${command}\n`,
+    )
     writeFileSync(join(workspace, 'package.json'), JSON.stringify({ scripts: { prepare: command } }))
   })
   assert.deepEqual(outside.toSorted(), ['home', 'work'])

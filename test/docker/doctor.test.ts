@@ -9,7 +9,9 @@ import { ROOT } from '../support/tree.ts'
 
 const IMAGE = process.env['SALLYPORT_SIDECAR_IMAGE'] || imageOf('sidecar')
 
-async function examineHere(change: (docker: Docker) => Docker = (docker) => docker): Promise<{ rows: Map<string, DoctorRow>; left: string }> {
+async function examineHere(
+  change: (docker: Docker) => Docker = (docker) => docker,
+): Promise<{ rows: Map<string, DoctorRow>; left: string }> {
   await using folder = await temporaryFolder()
   const marks = new Set<string>()
   const real = createDocker('docker', process.env)

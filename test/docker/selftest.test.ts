@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { capture } from '../../scripts/steps.ts'
 import { refuseOpen, runSelftest, WAYS, type SelftestRow, type SelftestSetting } from '../../src/controller/selftest/selftest.ts'
-import { openJail, SIDECAR_IMAGE, type AgentOptions, type TestJail } from '../support/jail.ts'
+import { openJail, runOnce, SIDECAR_IMAGE, type AgentOptions, type TestJail } from '../support/jail.ts'
+import { openSession } from '../support/session.ts'
 
 const NEVER = new AbortController().signal
 
@@ -18,7 +19,7 @@ async function tryWith(options: AgentOptions = {}, setting: Partial<SelftestSett
   return runSelftest(where.parts(options), { ...where.setting, ...setting }, NEVER)
 }
 
-test('in a jail as compose.yaml makes it every way is shut, within the time that it may take', async () => {
+test('I12 I14 in a jail as compose.yaml makes it every way is shut, within the time that it may take', async () => {
   const began = performance.now()
   const rows = await tryWith()
   assert.deepEqual(
@@ -32,6 +33,33 @@ test('in a jail as compose.yaml makes it every way is shut, within the time that
   refuseOpen(rows)
   // A figure for people: nothing here fails by how busy the machine is.
   process.stderr.write(`# selftest took ${Math.round(performance.now() - began)} ms\n`)
+})
+
+test('I12 I14 in the agent’s place of a session that compose.yaml made every way is shut', async () => {
+  await using session = await openSession()
+  const { Id } = await session.inspect('agent')
+  const [agent] = JSON.parse((await capture('docker', ['inspect', Id])).stdout)
+  const network = `${session.name}_jail`
+  const networkId = (await capture('docker', ['network', 'inspect', '--format', '{{.Id}}', network])).stdout.trim()
+  const { User, Env } = agent.Config
+  const body = { Image: SIDECAR_IMAGE, User, Env, HostConfig: agent.HostConfig, NetworkingConfig: { EndpointsConfig: { [network]: {} } } }
+  const rows = await runSelftest(
+    { runProbe: (Cmd, signal) => runOnce({ ...body, Cmd }, [], signal), inspectAgent: () => Promise.resolve(agent) },
+    {
+      subnet: session.project.env.get('SALLYPORT_SUBNET') ?? '',
+      sidecar: await session.address('sidecar', 'jail'),
+      networkId,
+      neighbours: [jail.jail.sidecar],
+      writable: ['/tmp', '/run', '/home/agent', '/workspace'],
+      isRootAllowed: false,
+    },
+    NEVER,
+  )
+  assert.deepEqual(
+    rows.filter(({ ok }) => !ok),
+    [],
+  )
+  assert.match(rows.find(({ id }) => id === 'agent-process')?.detail ?? '', /^process \d+/)
 })
 
 for (const { opened, options, open } of [
@@ -74,7 +102,9 @@ for (const { mounted, target, mode, open } of [
     const source = join(jail.folder, `throw-away-${target.replaceAll('/', '-')}`)
     if (target.includes('.sock') || target.endsWith('lease')) writeFileSync(source, '')
     else mkdirSync(source)
-    const rows = await tryWith({ hostConfig: { Binds: [`${join(jail.folder, 'workspace')}:/workspace:rw`, `${source}:${target}:${mode}`] } })
+    const rows = await tryWith({
+      hostConfig: { Binds: [`${join(jail.folder, 'workspace')}:/workspace:rw`, `${source}:${target}:${mode}`] },
+    })
     assert.deepEqual(openOf(rows), open)
   })
 }
@@ -113,7 +143,8 @@ s.bind(53, () => console.log('ready'))`
 
 test('a policy that lets the agent ask for a cloud’s metadata turns red metadata, and nothing else', async () => {
   await using lenient = await openJail({
-    policy: 'version: 1\nnetwork:\n  rules:\n    - {id: m, host: 169.254.169.254, ports: [80], action: allow, addresses: ["169.254.169.254"]}\n',
+    policy:
+      'version: 1\nnetwork:\n  rules:\n    - {id: m, host: 169.254.169.254, ports: [80], action: allow, addresses: ["169.254.169.254"]}\n',
   })
   assert.deepEqual(openOf(await tryWith({}, {}, lenient)), ['metadata'])
 })
@@ -153,7 +184,7 @@ test('a probe that does not run, or says what it likes, leaves every way open', 
 
 test('nothing is left of a selftest', async () => {
   const list = async () => (await capture('docker', ['ps', '--all', '--quiet', '--filter', `label=sallyport.test=${jail.network}`])).stdout
-  const before_ = await list()
+  const listed = await list()
   await tryWith()
-  assert.equal(await list(), before_)
+  assert.equal(await list(), listed)
 })

@@ -19,12 +19,17 @@ const hostileName = fc.oneof(
   fc.constantFrom('x\nextends: [service/docker]\n', 'x\r- evil', '\u2028version: 2', '#', ': {', '\u0000', '"]'),
 )
 const detected: fc.Arbitrary<Detected> = fc.record({
-  kinds: fc.subarray([...KINDS]).chain((kinds) =>
-    fc.tuple(...kinds.map((kind) => fc.array(hostileName, { minLength: 1, maxLength: 3 }).map((evidence) => ({ kind, evidence })))),
+  kinds: fc
+    .subarray([...KINDS])
+    .chain((kinds) =>
+      fc.tuple(...kinds.map((kind) => fc.array(hostileName, { minLength: 1, maxLength: 3 }).map((evidence) => ({ kind, evidence })))),
+    ),
+  gitHost: fc.option(
+    fc.constantFrom('github.com', 'gitlab.com', 'bitbucket.org', 'git.example.com').map((text) => parseHostname(text) as Hostname),
+    {
+      nil: undefined,
+    },
   ),
-  gitHost: fc.option(fc.constantFrom('github.com', 'gitlab.com', 'bitbucket.org', 'git.example.com').map((text) => parseHostname(text) as Hostname), {
-    nil: undefined,
-  }),
   harness: fc.constant(undefined),
   isCut: fc.boolean(),
 })
@@ -40,7 +45,9 @@ test('whatever is found, and whatever it is called, the policy passes and says n
         writeFileSync(file, text)
         assert.deepEqual(checkPolicy([file], { policyDirs: [join(ROOT, 'policies')] }).errors, [])
         const policy = parse(text) as { extends?: string[]; network: { mode: string; rules: unknown[]; harness?: string } }
-        const git = ['github', 'gitlab', 'bitbucket'].filter((name) => found.gitHost?.startsWith(`${name}.`)).map((name) => `service/${name}`)
+        const git = ['github', 'gitlab', 'bitbucket']
+          .filter((name) => found.gitHost?.startsWith(`${name}.`))
+          .map((name) => `service/${name}`)
         assert.deepEqual(policy.extends ?? [], [...found.kinds.flatMap(({ kind }) => kind.extends), ...git])
         assert.deepEqual(policy.network, { mode: 'restricted', rules: [], ...(chosen !== undefined && { harness: chosen }) })
       }),
@@ -53,7 +60,11 @@ test('whatever is found, and whatever it is called, the policy passes and says n
 
 test('any text is read as a git config without failing, and a host that comes of it is a canonical one', () => {
   const lines = fc.array(
-    fc.oneof(fc.string(), fc.constantFrom('[remote "origin"]', '[remote "a\\"b"]', '[include]'), fc.webUrl().map((url) => `\turl = ${url}`)),
+    fc.oneof(
+      fc.string(),
+      fc.constantFrom('[remote "origin"]', '[remote "a\\"b"]', '[include]'),
+      fc.webUrl().map((url) => `\turl = ${url}`),
+    ),
   )
   fc.assert(
     fc.property(lines, (list) => {

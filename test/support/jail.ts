@@ -33,7 +33,10 @@ type JailOptions = { readonly driverOptions?: Record<string, string>; readonly p
 
 export async function openJail({ driverOptions, policy }: JailOptions = {}): Promise<TestJail> {
   const name = `sallyport-test-${randomBytes(4).toString('hex')}`
-  const jail = chooseJail(name, engineNetworks().flatMap(({ subnets }) => subnets))
+  const jail = chooseJail(
+    name,
+    engineNetworks().flatMap(({ subnets }) => subnets),
+  )
   mkdirSync(STATE, { recursive: true })
   const folder = mkdtempSync(join(STATE, 'jail-'))
   const options = driverOptions ?? { 'com.docker.network.bridge.inhibit_ipv4': 'true' }

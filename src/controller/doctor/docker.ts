@@ -13,7 +13,14 @@ const OUTPUT_BYTES_MAX = 8 * 1024 * 1024
 export function createDocker(program: string, environment: Readonly<Record<string, string | undefined>>): Docker {
   return (args, signal) =>
     new Promise((resolve) => {
-      const options = { encoding: 'utf8', env: environment, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES_MAX, signal, timeout: LIMITS.doctorCallMs } as const
+      const options = {
+        encoding: 'utf8',
+        env: environment,
+        killSignal: 'SIGKILL',
+        maxBuffer: OUTPUT_BYTES_MAX,
+        signal,
+        timeout: LIMITS.doctorCallMs,
+      } as const
       execFile(program, [...args], options, (error, stdout, stderr) => {
         if (error === null) return resolve({ code: 0, stdout, stderr })
         if (error.killed === true || signal.aborted) return resolve({ code: 124, stdout, stderr: 'no answer in time' })

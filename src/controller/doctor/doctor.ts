@@ -1,4 +1,4 @@
-import * as z from 'zod'
+import type * as z from 'zod'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
@@ -39,7 +39,7 @@ export type DoctorParts = {
 
 export type DoctorRow = Outcome & { readonly id: string; readonly what: string }
 
-type Check = { readonly id: string; readonly what: string; run(signal: AbortSignal): Promise<Outcome> | Outcome }
+type Check = { readonly id: string; readonly what: string; readonly run: (signal: AbortSignal) => Promise<Outcome> | Outcome }
 
 /** Of the selftest: what each row of the doctor's is about. The first two are the engine's, the last is what containers are given. */
 const JAIL_ROWS: readonly { readonly id: string; readonly what: string; readonly ways: readonly WayId[]; readonly todo: string }[] = [
@@ -99,13 +99,21 @@ function hostChecks(parts: DoctorParts): Check[] {
         const said = await parts.docker(['compose', 'version', '--short'], bound)
         const version = said.stdout.trim()
         if (said.code === 0 && /^v?(?:[2-9]|\d\d)\./.test(version)) return { state: 'ok', found: version }
-        return { state: 'warning', found: version || complaintOf(said), todo: 'only for "sallyport compose": install the compose plugin, version 2' }
+        return {
+          state: 'warning',
+          found: version || complaintOf(said),
+          todo: 'only for "sallyport compose": install the compose plugin, version 2',
+        }
       },
     },
   ]
 }
 
-type EngineFacts = { readonly version: z.infer<typeof EngineVersion>['Server']; readonly info: EngineInfo; readonly throwAway: ThrowAwayParts }
+type EngineFacts = {
+  readonly version: z.infer<typeof EngineVersion>['Server']
+  readonly info: EngineInfo
+  readonly throwAway: ThrowAwayParts
+}
 
 function engineChecks(parts: DoctorParts, engine: Promise<EngineFacts>): Check[] {
   const ofInfo = (check: (info: EngineInfo) => Outcome | Promise<Outcome>) => async () => check((await engine).info)
@@ -116,7 +124,11 @@ function engineChecks(parts: DoctorParts, engine: Promise<EngineFacts>): Check[]
       run: async () => ({ state: 'ok', found: `API ${(await engine).version.ApiVersion}, ${(await engine).info.OperatingSystem}` }),
     },
     { id: 'version', what: 'the engine’s version', run: async () => checkVersion((await engine).version.Version) },
-    { id: 'storage', what: 'images and containers', run: ofInfo(async (info) => checkStorage(info, await freeBytesOf(info.DockerRootDir))) },
+    {
+      id: 'storage',
+      what: 'images and containers',
+      run: ofInfo(async (info) => checkStorage(info, await freeBytesOf(info.DockerRootDir))),
+    },
     { id: 'machine', what: 'the engine’s machine', run: ofInfo(checkMachine) },
     { id: 'users', what: 'users of containers', run: ofInfo(checkUsers) },
     { id: 'seccomp', what: 'filter of system calls', run: ofInfo(checkSeccomp) },
@@ -170,7 +182,8 @@ async function subnetsOf(ask: (args: readonly string[]) => Promise<string>): Pro
 
 async function tryWithImage<T>({ throwAway }: EngineFacts, attempt: (parts: ThrowAwayParts) => Promise<T>): Promise<T> {
   const { found, todo } = noImage(throwAway.image)
-  if (!(await hasImage(throwAway, AbortSignal.timeout(LIMITS.doctorCallMs)))) throw new SallyportError('engine_unavailable', found, { hint: todo })
+  if (!(await hasImage(throwAway, AbortSignal.timeout(LIMITS.doctorCallMs))))
+    throw new SallyportError('engine_unavailable', found, { hint: todo })
   return attempt(throwAway)
 }
 
@@ -179,7 +192,10 @@ async function hasImage({ docker, image }: Pick<DoctorParts, 'docker' | 'image'>
 }
 
 function noImage(image: string): { found: string; todo: string } {
-  return { found: `${image} is not here`, todo: `docker build --target sidecar --tag ${image} . (in the folder of Sallyport), or docker pull` }
+  return {
+    found: `${image} is not here`,
+    todo: `docker build --target sidecar --tag ${image} . (in the folder of Sallyport), or docker pull`,
+  }
 }
 
 function judge(rows: readonly SelftestRow[], ways: readonly WayId[], todo: string): Outcome {

@@ -56,7 +56,11 @@ export function checkStorage(info: EngineInfo, freeBytes: number | undefined): O
   if (freeBytes !== undefined && freeBytes < FREE_BYTES_NEEDED)
     return { state: 'failure', found, todo: `make room in ${info.DockerRootDir}: docker system df shows what takes it` }
   if (info.Driver === 'vfs')
-    return { state: 'warning', found: `${found}; vfs copies every layer for every container`, todo: 'use overlay2 (storage-driver in daemon.json)' }
+    return {
+      state: 'warning',
+      found: `${found}; vfs copies every layer for every container`,
+      todo: 'use overlay2 (storage-driver in daemon.json)',
+    }
   if (freeBytes !== undefined && freeBytes < FREE_BYTES_WANTED)
     return { state: 'warning', found, todo: `images of agents are large; room is in ${info.DockerRootDir}: docker system df` }
   return { state: 'ok', found }
@@ -106,14 +110,14 @@ export function checkLimits(info: EngineInfo): Outcome {
       found: `${found}: no limits of ${missing.join(', ')}`,
       todo: 'a session without limits can take all of the machine; rootless engines need cgroups 2 with systemd delegation',
     }
-  if (!info.SwapLimit)
-    return { state: 'warning', found: `${found}: swap is not limited`, todo: 'boot with swapaccount=1, or without swap' }
+  if (!info.SwapLimit) return { state: 'warning', found: `${found}: swap is not limited`, todo: 'boot with swapaccount=1, or without swap' }
   return { state: 'ok', found: `${found}: memory, swap, processors, processes` }
 }
 
 export function checkMachine({ NCPU, MemTotal }: EngineInfo): Outcome {
   const found = `${NCPU} processors, ${(MemTotal / GIB).toFixed(1)} GiB of memory`
-  if (MemTotal < MEMORY_BYTES_WANTED) return { state: 'warning', found, todo: 'give the engine 2 GiB or more (a session is 1 GiB and its agent)' }
+  if (MemTotal < MEMORY_BYTES_WANTED)
+    return { state: 'warning', found, todo: 'give the engine 2 GiB or more (a session is 1 GiB and its agent)' }
   return { state: 'ok', found }
 }
 

@@ -27,9 +27,18 @@ export type ThrowAwayParts = {
 
 /** As a session's containers have it. */
 const HARDENED = [
-  ...['--cap-drop', 'ALL', '--security-opt', 'no-new-privileges:true', '--read-only', '--init', '--ipc', 'private'],
-  ...['--sysctl', 'net.ipv6.conf.all.disable_ipv6=1', '--memory', '512m', '--memory-swap', '512m', '--pids-limit', '128', '--cpus', '1'],
+  ...flag('--cap-drop', 'ALL'),
+  ...flag('--security-opt', 'no-new-privileges:true'),
+  '--read-only',
+  '--init',
+  ...flag('--ipc', 'private'),
+  ...flag('--memory', '512m'),
+  ...flag('--memory-swap', '512m'),
+  ...flag('--pids-limit', '128'),
+  ...flag('--cpus', '1'),
 ]
+/** A container without a network has no such setting to make. */
+const NO_IPV6 = flag('--sysctl', 'net.ipv6.conf.all.disable_ipv6=1')
 const USER = '10001:10001'
 const AGENT_USER_TMPFS = 'rw,exec,nosuid,nodev,size=16m,mode=0700,uid=10001,gid=10001'
 /** Of the image: any policy that needs no secret. */
@@ -93,9 +102,16 @@ export async function tryJail(parts: ThrowAwayParts, signal: AbortSignal): Promi
   await scrap.run(['start', gate], signal)
   await scrap.run(['exec', gate, 'timeout', String(LIMITS.doctorCallMs / 1_000), 'bash', '-c', GATE_WAIT], signal)
   const agentArgs = [
-    ...['--network', scrap.name, '--dns', jail.sidecar, '--dns-search', '.', '--dns-opt', 'timeout:1', '--dns-opt', 'attempts:2'],
-    ...['--user', USER, '--tmpfs', '/tmp:rw,nosuid,nodev,size=16m,mode=1777', '--tmpfs', `/home/agent:${AGENT_USER_TMPFS}`],
-    ...[...HARDENED, '--env', 'HTTP_PROXY=http://sallyport:3128', parts.image],
+    ...flag('--network', scrap.name),
+    ...flag('--dns', jail.sidecar),
+    ...flag('--dns-search', '.'),
+    ...flag('--dns-opt', 'timeout:1', 'attempts:2'),
+    ...flag('--user', USER),
+    ...flag('--tmpfs', '/tmp:rw,nosuid,nodev,size=16m,mode=1777', `/home/agent:${AGENT_USER_TMPFS}`),
+    ...HARDENED,
+    ...NO_IPV6,
+    ...flag('--env', 'HTTP_PROXY=http://sallyport:3128'),
+    parts.image,
   ]
   return await runSelftest(
     {
@@ -133,11 +149,11 @@ export async function trySocket(parts: ThrowAwayParts, signal: AbortSignal): Pro
     server.listen(join(folder, 'control.sock'))
     await once(server, 'listening')
     const script =
-      "const s = require('node:net').connect('/probe/control.sock'); s.on('error', (e) => { console.log(e.code); process.exit(0) }); s.pipe(process.stdout)"
+      "const s = require('node:net').connect('/probe/control.sock'); s.on('error', (e) => process.stdout.write(e.code)); s.pipe(process.stdout)"
     const owner = `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`
-    const mount = ['--mount', `type=bind,source=${folder},target=/probe,readonly`]
-    const args = ['--network', 'none', '--user', owner, ...HARDENED.filter((_, index) => !isSysctl(index)), ...mount]
-    const id = await scrap.create('socket', [...args, '--entrypoint', 'node', parts.image, '-e', script], signal)
+    const mount = flag('--mount', `type=bind,source=${folder},target=/probe,readonly`)
+    const args = [...flag('--network', 'none'), ...flag('--user', owner), ...HARDENED, ...mount, ...flag('--entrypoint', 'node')]
+    const id = await scrap.create('socket', [...args, parts.image, '-e', script], signal)
     const said = await parts.docker(['start', '--attach', id], signal)
     const text = said.stdout.trim()
     if (text === 'sallyport') return { state: 'ok', found: 'a socket of this machine answers inside a container' }
@@ -150,12 +166,6 @@ export async function trySocket(parts: ThrowAwayParts, signal: AbortSignal): Pro
     server.close()
     rmSync(folder, { recursive: true, force: true })
   }
-}
-
-/** A container without a network has no setting of IPv6 to make. */
-function isSysctl(index: number): boolean {
-  const at = HARDENED.indexOf('--sysctl')
-  return index === at || index === at + 1
 }
 
 function networkArgs(jail: Jail, canIsolate: boolean): string[] {
@@ -174,11 +184,22 @@ function gateArgs(image: string, network: string, jail: Jail): string[] {
     SALLYPORT_SESSION: network,
   }
   return [
-    ...['--network', network, '--ip', jail.sidecar, '--network-alias', 'sallyport', '--user', USER],
-    ...[...HARDENED, '--sysctl', 'net.ipv4.ip_unprivileged_port_start=0', '--tmpfs', '/tmp:rw,noexec,nosuid,nodev,size=16m,mode=1777'],
-    ...Object.entries(environment).flatMap(([name, value]) => ['--env', `${name}=${value}`]),
+    ...flag('--network', network),
+    ...flag('--ip', jail.sidecar),
+    ...flag('--network-alias', 'sallyport'),
+    ...flag('--user', USER),
+    ...HARDENED,
+    ...NO_IPV6,
+    ...flag('--sysctl', 'net.ipv4.ip_unprivileged_port_start=0'),
+    ...flag('--tmpfs', '/tmp:rw,noexec,nosuid,nodev,size=16m,mode=1777'),
+    ...flag('--env', ...Object.entries(environment).map(([name, value]) => `${name}=${value}`)),
     image,
   ]
+}
+
+/** The flag before each of the values. */
+function flag(name: string, ...values: readonly string[]): string[] {
+  return values.flatMap((value) => [name, value])
 }
 
 async function runProbe(scrap: Scrap, args: readonly string[], signal: AbortSignal): Promise<ProbeRun> {

@@ -1,4 +1,19 @@
-import { closeSync, copyFileSync, constants, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { nearest } from '../../kernel/nearest.ts'
@@ -53,7 +68,11 @@ export function planInit(request: InitRequest, { home, policyDirs }: InitSetting
  * Writes a plan: the policy, and a file `workspace` beside it with the path in one line. Gives the copy of what was there before.
  * @throws SallyportError policy_exists when there is another one and nobody forces; policy_invalid when what was made is none
  */
-export function writeInit(plan: InitPlan, force: boolean, { home, policyDirs }: InitSetting): { readonly kept: string | undefined; readonly isSame: boolean } {
+export function writeInit(
+  plan: InitPlan,
+  force: boolean,
+  { home, policyDirs }: InitSetting,
+): { readonly kept: string | undefined; readonly isSame: boolean } {
   const folder = workspacePolicyDir(home, plan.workspace)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const before = readIfThere(plan.file)
@@ -147,9 +166,13 @@ function refuseUnknown(harness: string, policyDirs: readonly string[]): void {
   if (isName && harness !== 'plain' && policyDirs.some((folder) => existsSync(join(folder, 'harness', `${harness}.yaml`)))) return
   const known = HARNESS_NAMES.filter((name) => name !== 'plain')
   const near = nearest(harness, known)
-  throw new SallyportError('usage', `there is no harness "${harness.slice(0, 64)}"${near === undefined ? '' : `: did you mean "${near}"?`}`, {
-    hint: `there are ${known.join(', ')}; policies/harness/template.yaml says how to make one`,
-  })
+  throw new SallyportError(
+    'usage',
+    `there is no harness "${harness.slice(0, 64)}"${near === undefined ? '' : `: did you mean "${near}"?`}`,
+    {
+      hint: `there are ${known.join(', ')}; policies/harness/template.yaml says how to make one`,
+    },
+  )
 }
 
 function takenBy(globals: readonly string[], policyDirs: readonly string[]): TextSetting['taken'] {

@@ -22,7 +22,10 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
   app.get('/v1/leases', () => ({ leases: state.leases() }))
   app.post<ById>('/v1/leases/:id/revoke', async ({ params }) => {
     const lease = state.leases().find(({ id, session }) => id === params.id || session === params.id)
-    if (lease === undefined) throw new SallyportError('session_not_found', `there is no lease or session "${params.id}"`, { hint: 'sallyport lease ls lists them' })
+    if (lease === undefined)
+      throw new SallyportError('session_not_found', `there is no lease or session "${params.id}"`, {
+        hint: 'sallyport lease ls lists them',
+      })
     await audit.append({ event: 'operator', did: 'lease_revoked', details: lease.session })
     state.revokeLeases(lease.session)
     leases.revoke(lease.session)
@@ -49,7 +52,13 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
         done.push({ session: id, name, ok: true })
       } catch (error) {
         const code = error instanceof SallyportError ? error.code : codeOf(error)
-        done.push({ session: id, name, ok: false, code, detail: error instanceof SallyportError ? error.message : 'the secrets before stay in force' })
+        done.push({
+          session: id,
+          name,
+          ok: false,
+          code,
+          detail: error instanceof SallyportError ? error.message : 'the secrets before stay in force',
+        })
       }
     }
     return { sessions: done }

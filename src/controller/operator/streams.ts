@@ -16,7 +16,12 @@ const PATH = /^\/v1\/sessions\/([^/?]+)\/(?:(attach|exec)|forward\/(\d{1,5}))$/
  * What becomes a stream of its own: `attach` and `exec` in frames, `forward` as bytes. What a program prints is looked through for the
  * session's secrets, and filtered where a terminal shows it.
  */
-export function takeStreams(sessions: Sessions, secretsOf: (session: string) => readonly Secret[], signal: AbortSignal, log: Log): TakeUpgrade {
+export function takeStreams(
+  sessions: Sessions,
+  secretsOf: (session: string) => readonly Secret[],
+  signal: AbortSignal,
+  log: Log,
+): TakeUpgrade {
   return (request, socket, head) => {
     const [, encoded = '', verb, port] = PATH.exec(request.url ?? '') ?? []
     if (encoded === '' || request.method !== 'POST') return false
@@ -51,7 +56,9 @@ export function takeStreams(sessions: Sessions, secretsOf: (session: string) => 
         switchTo(socket, STREAM_PROTOCOL)
         const { request: wanted, client } = await acceptStream(socket, head, ExecRequest, signal)
         const { argv, terminal, size } = wanted
-        const opened = await sessions.exec(id, argv, { tty: wanted.tty, ...(size && { size }) }).catch((error: unknown) => client.refuse(error))
+        const opened = await sessions
+          .exec(id, argv, { tty: wanted.tty, ...(size && { size }) })
+          .catch((error: unknown) => client.refuse(error))
         if (opened === undefined) return
         const shown = { stdout: shownOn(terminal.stdout, wanted.tty), stderr: shownOn(terminal.stderr, false) }
         await client.serve(served(opened), { redaction, ...shown, size, isRedrawn: false, signal })
@@ -61,7 +68,10 @@ export function takeStreams(sessions: Sessions, secretsOf: (session: string) => 
       switchTo(socket, STREAM_PROTOCOL, [`${TTY_HEADER}: ${tty ? 1 : 0}`])
       const { request: wanted, client } = await acceptStream(socket, head, AttachRequest, signal)
       const shown = { stdout: shownOn(wanted.terminal.stdout, tty), stderr: shownOn(wanted.terminal.stderr, false) }
-      await client.serve(served(stream, () => sessions.wait(id, signal)), { redaction, ...shown, size: wanted.size, isRedrawn: tty, signal })
+      await client.serve(
+        served(stream, () => sessions.wait(id, signal)),
+        { redaction, ...shown, size: wanted.size, isRedrawn: tty, signal },
+      )
     }
   }
 }

@@ -41,7 +41,14 @@ const KERNEL_FILES = [
   '/dev/kvm',
   '/dev/net/tun',
 ]
-const ENGINE_SOCKETS = ['docker.sock', 'docker.sock.raw', 'containerd/containerd.sock', 'podman/podman.sock', 'crio/crio.sock', 'buildkit/buildkitd.sock']
+const ENGINE_SOCKETS = [
+  'docker.sock',
+  'docker.sock.raw',
+  'containerd/containerd.sock',
+  'podman/podman.sock',
+  'crio/crio.sock',
+  'buildkit/buildkitd.sock',
+]
 const SOCKET_FOLDERS = ['/var/run', '/run', '/run/user/0', '/tmp']
 const SIDECAR_FOLDERS = ['/run/sallyport', '/run/secrets', '/var/lib/sallyport', '/etc/sallyport']
 const LEASE_FILES = ['/run/sallyport/lease', '/run/secrets/lease']
@@ -57,7 +64,12 @@ export async function tryKernel(task: ProbeTask): Promise<Finding[]> {
   const isComplete = CAPABILITY_SETS.every((name) => status[name] !== undefined)
   const uid = process.getuid?.()
   return [
-    finding('capabilities', isComplete && held.length === 0, held.map((name) => `${name} ${status[name]}`), 'all sets are empty'),
+    finding(
+      'capabilities',
+      isComplete && held.length === 0,
+      held.map((name) => `${name} ${status[name]}`),
+      'all sets are empty',
+    ),
     finding('no-new-privileges', status['NoNewPrivs'] === '1', [`NoNewPrivs ${status['NoNewPrivs']}`], 'NoNewPrivs 1'),
     finding('seccomp', status['Seccomp'] === '2', [`Seccomp mode ${status['Seccomp']}`], 'mode 2'),
     finding('user', task.isRootAllowed || (uid !== undefined && uid !== 0), [`uid ${uid}`], `uid ${uid}`),
@@ -171,10 +183,15 @@ async function namespaces(host: readonly string[]): Promise<Finding> {
   return finding('namespaces', open.length === 0, open, `${seen}, none can be made`)
 }
 
-/** Whether a program that needs the tried right ended well. One that is not there tells nothing: then the capability sets do. */
+/**
+ * Whether a program that needs the tried right ended well. One that is not there tells nothing: then the capability sets do. One that
+ * does not end was not refused.
+ */
 export function ranWell(file: string, args: readonly string[]): Promise<boolean> {
   return new Promise((resolve) => {
-    execFile(file, args, { timeout: LIMITS.probeAttemptMs, killSignal: 'SIGKILL' }, (error) => resolve(error === null))
+    execFile(file, args, { timeout: LIMITS.probeAttemptMs, killSignal: 'SIGKILL' }, (error) =>
+      resolve(error === null || error.killed === true),
+    )
   })
 }
 

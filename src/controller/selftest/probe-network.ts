@@ -50,7 +50,12 @@ export async function tryNetwork(task: ProbeTask, label: string, proxy: string |
 async function hostServices({ host, subnet }: ProbeTask): Promise<Finding> {
   const addresses = [...new Set([...host.addresses, ...bridgeAddresses(subnet)])]
   const open = await filterAsync(addresses, async (address) => (await reach(address, host.port)) === 'connected')
-  return finding('host-services', open.length === 0, open.map((address) => `${address} answers`), `${addresses.length} addresses, none answers`)
+  return finding(
+    'host-services',
+    open.length === 0,
+    open.map((address) => `${address} answers`),
+    `${addresses.length} addresses, none answers`,
+  )
 }
 
 /** Whether one arrives is seen by the listener; here is known only what could be sent. */
@@ -58,7 +63,12 @@ async function hostDatagrams({ host, subnet }: ProbeTask): Promise<Finding> {
   const addresses = [...new Set([...host.addresses, ...bridgeAddresses(subnet)])]
   const answers = await Promise.all(addresses.map((address) => exchangeDatagram(address, host.port, Buffer.from('sallyport probe'))))
   const open = addresses.filter((_, index) => answers[index] instanceof Buffer)
-  return finding('host-datagrams', open.length === 0, open.map((address) => `${address} answers`), `${addresses.length} addresses, none answers`)
+  return finding(
+    'host-datagrams',
+    open.length === 0,
+    open.map((address) => `${address} answers`),
+    `${addresses.length} addresses, none answers`,
+  )
 }
 
 async function hostNames({ sidecar }: ProbeTask): Promise<Finding> {
@@ -110,7 +120,9 @@ function routes({ subnet, sidecar }: ProbeTask): Finding {
 /** Where the kernel would send what is for elsewhere. */
 function nextHops(): string[] {
   const text = readFileSync('/proc/net/route', 'utf8')
-  return [...text.matchAll(/^\S+\s+00000000\s+([0-9A-F]{8})\s/gm)].map(([, hex = '']) => [...Buffer.from(hex, 'hex')].toReversed().join('.'))
+  return [...text.matchAll(/^\S+\s+00000000\s+([0-9A-F]{8})\s/gm)].map(([, hex = '']) =>
+    [...Buffer.from(hex, 'hex')].toReversed().join('.'),
+  )
 }
 
 /** What the bridge's own address is or would be: the next hop, else the first one of the subnet. */
@@ -124,7 +136,12 @@ async function otherSessions({ neighbours }: ProbeTask): Promise<Finding> {
   const targets = neighbours.flatMap((address) => SIDECAR_PORTS.map((port) => ({ address, port })))
   const open = await filterAsync(targets, async ({ address, port }) => (await reach(address, port)) === 'connected')
   const shut = neighbours.length === 0 ? 'there is no other session' : `${neighbours.length} gates, none answers`
-  return finding('other-sessions', open.length === 0, open.map(({ address, port }) => `${address}:${port} answers`), shut)
+  return finding(
+    'other-sessions',
+    open.length === 0,
+    open.map(({ address, port }) => `${address}:${port} answers`),
+    shut,
+  )
 }
 
 /** The name ends in a domain that can never exist (RFC 6761 §6.4): should it leave after all, it tells nothing to anybody. */
@@ -145,13 +162,15 @@ async function askResolver(resolver: string, name: string): Promise<string> {
     id: 0x5a11,
     flags: 0x0100,
     questions: [{ type: 'TXT', class: 'IN', name }],
-    additionals: [{ type: 'OPT', name: '.', udpPayloadSize: 1232, flags: 0, extendedRcode: 0, ednsVersion: 0, flag_do: false, options: [] }],
+    additionals: [
+      { type: 'OPT', name: '.', udpPayloadSize: 1232, flags: 0, extendedRcode: 0, ednsVersion: 0, flag_do: false, options: [] },
+    ],
   })
-  const answer = await exchangeDatagram(resolver, 53, query)
+  const answer = await exchangeDatagram(resolver, 53, query, LIMITS.probeAttemptMs)
   if (typeof answer === 'string') return answer === 'silent' ? 'does not answer' : answer
   const { answers = [], additionals = [], rcode } = decode(answer) as ReturnType<typeof decode> & { rcode?: string }
   if (answers.length > 0) return 'the name exists'
-  if (rcode !== 'NXDOMAIN') return `${rcode ?? 'an answer without a code'}`
+  if (rcode !== 'NXDOMAIN') return rcode ?? 'an answer without a code'
   const options = additionals.flatMap((record) => (record.type === 'OPT' ? record.options : []))
   const isBlocked = options.some((option) => {
     const { code, data } = option as unknown as { code: number; data?: Buffer }
@@ -178,7 +197,12 @@ exit 5 unless select($r, undef, undef, ${LIMITS.probeAnswerMs / 1_000});
 defined recv($s, my $b, 64, 0) or exit 6; exit 0`
     return ranWell('perl', ['-e', script])
   })
-  return finding('icmp', open.length === 0, open.map((address) => `${address} answers`), 'no answer')
+  return finding(
+    'icmp',
+    open.length === 0,
+    open.map((address) => `${address} answers`),
+    'no answer',
+  )
 }
 
 async function rawSockets(): Promise<Finding> {
@@ -187,7 +211,12 @@ async function rawSockets(): Promise<Finding> {
   const open = await filterAsync(Object.entries(kinds), ([, numbers]) =>
     ranWell('perl', ['-e', `socket(my $s, ${numbers}) or exit 1; exit 0`]),
   )
-  return finding('raw-sockets', open.length === 0, open.map(([name]) => `${name} could be opened`), 'none can be opened')
+  return finding(
+    'raw-sockets',
+    open.length === 0,
+    open.map(([name]) => `${name} could be opened`),
+    'none can be opened',
+  )
 }
 
 async function metadata({ sidecar }: ProbeTask, proxy: string | undefined): Promise<Finding> {
@@ -243,10 +272,10 @@ function reach(host: string, port: number): Promise<string> {
 }
 
 /** What answers to one datagram, or the kernel's reason, or `silent`. */
-function exchangeDatagram(address: string, port: number, bytes: Buffer): Promise<Buffer | string> {
+function exchangeDatagram(address: string, port: number, bytes: Buffer, waitMs: number = LIMITS.probeAnswerMs): Promise<Buffer | string> {
   return new Promise((resolve) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
-    const timer = setTimeout(() => end('silent'), LIMITS.probeAnswerMs)
+    const timer = setTimeout(() => end('silent'), waitMs)
     const end = (result: Buffer | string): void => {
       clearTimeout(timer)
       socket.removeAllListeners().on('error', () => undefined)

@@ -8,7 +8,7 @@ import { parseFindings, type ProbeTask } from './task.ts'
 import { WAYS, type Finding, type WayId } from './ways.ts'
 
 export type { InspectedContainer } from './differences.ts'
-export { WAYS, type Finding, type Way, type WayId } from './ways.ts'
+export { WAYS, type Finding, type WayId } from './ways.ts'
 
 /** What is done to the engine, by who does that. */
 export type SelftestParts = {
@@ -60,11 +60,7 @@ const BRIDGE_ID_CHARS = 12
  * `same-container`. What the files of the agent's own image are is not looked at: without capabilities and with
  * no_new_privs none of them gives more rights than the probe has.
  */
-export async function runSelftest(
-  parts: SelftestParts,
-  setting: SelftestSetting,
-  signal: AbortSignal,
-): Promise<SelftestRow[]> {
+export async function runSelftest(parts: SelftestParts, setting: SelftestSetting, signal: AbortSignal): Promise<SelftestRow[]> {
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(LIMITS.selftestMs)])
   await using canary = await openCanary()
   const task = taskOf(setting, canary.port)
@@ -157,7 +153,7 @@ function agentProcess(agent: Awaited<ReturnType<SelftestParts['inspectAgent']>> 
   const status = statusOf(agent.State.Pid)
   if (status === undefined) return { id, ok: true, detail: 'not looked at: its process cannot be seen from here' }
   const sets = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].filter((name) => !EMPTY.test(status[name] ?? ''))
-  const open = [...sets.map((name) => `${name} ${status[name]}`)]
+  const open = sets.map((name) => `${name} ${status[name]}`)
   if (status['NoNewPrivs'] !== '1') open.push('it may gain privileges')
   if (status['Seccomp'] !== '2') open.push('no filter of system calls')
   return { id, ok: open.length === 0, detail: open.join(', ') || `process ${agent.State.Pid}: nothing held, nothing to gain` }

@@ -95,7 +95,12 @@ async function layOut(parts: SessionParts, rising: Rising, folder: string) {
   const work = [
     makeNetworks(parts, rising),
     imageRoots(parts.engine, rising.agentImage.id, join(parts.home, 'roots'), trust, parts.system),
-    parts.workspace.mounts({ workspace: record.workspace, filesystem: plan.filesystem, owner: record.owner, filesDir: join(folder, 'files') }),
+    parts.workspace.mounts({
+      workspace: record.workspace,
+      filesystem: plan.filesystem,
+      owner: record.owner,
+      filesDir: join(folder, 'files'),
+    }),
     openGateLink(parts, rising.live, record, { onState: rising.onGate, renew: () => {} }),
   ] as const
   rising.pending.push(...work)
@@ -164,7 +169,13 @@ export function auditEvent(
 async function issueAgentLease(parts: SessionParts, rising: Rising): Promise<IssuedLease> {
   const { id, request, record } = rising
   const role = request.role === undefined ? {} : { role: request.role }
-  const lease = await parts.leases.issue({ session: id, workspace: basename(record.workspace), agent: request.harness ?? 'agent', audience: 'agent', ...role })
+  const lease = await parts.leases.issue({
+    session: id,
+    workspace: basename(record.workspace),
+    agent: request.harness ?? 'agent',
+    audience: 'agent',
+    ...role,
+  })
   parts.state.addLease(lease.id, id, 'agent')
   save(parts, rising, { agentLeases: [lease.token, lease.short].map(leaseDigest) })
   return lease
@@ -205,4 +216,3 @@ function save(parts: SessionParts, rising: Rising, change: Partial<SessionRecord
   rising.record = { ...rising.record, ...change }
   parts.state.save(rising.id, rising.record)
 }
-

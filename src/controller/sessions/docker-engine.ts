@@ -5,7 +5,17 @@ import Docker from 'dockerode'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { readArchiveEntry } from './archive.ts'
-import type { ContainerInspection, Engine, EngineEvent, EngineInfo, EngineStream, ImageFacts, NetworkInspection, PullStep, TerminalSize } from './engine.ts'
+import type {
+  ContainerInspection,
+  Engine,
+  EngineEvent,
+  EngineInfo,
+  EngineStream,
+  ImageFacts,
+  NetworkInspection,
+  PullStep,
+  TerminalSize,
+} from './engine.ts'
 import type { EngineAddress } from './engine-address.ts'
 import { createFrameReader, splitFrames } from './frames.ts'
 import { ProcessStream } from './process-stream.ts'
@@ -79,7 +89,11 @@ function translated(error: unknown, question: string): SallyportError {
     return new SallyportError('engine_unavailable', `the Docker Engine does not answer (${codeOf(error)})`, { hint, cause: error })
   }
   const said = (json?.message ?? (error instanceof Error ? error.message.replace(/^\(HTTP code \d+\) [^-]*- /, '') : String(error))).trim()
-  return new EngineRefusal(statusCode, `the engine refused ${question.replaceAll(/[0-9a-f]{64}/g, (id) => id.slice(0, 12))}: ${said}`, error)
+  return new EngineRefusal(
+    statusCode,
+    `the engine refused ${question.replaceAll(/[0-9a-f]{64}/g, (id) => id.slice(0, 12))}: ${said}`,
+    error,
+  )
 }
 
 /** `engine_refused`, with the number that the engine gave. */
@@ -230,12 +244,18 @@ function networkVerbs(call: Caller): Pick<Engine, 'networks' | 'createNetwork' |
     },
     createNetwork: async (options) => ((await call({ method: 'POST', path: '/networks/create', body: options })) as { Id: string }).Id,
     network: async (name) => (await orNothing(call({ path: `/networks/${encodeURIComponent(name)}` }))) as NetworkInspection | undefined,
-    connect: async (network, container) => void (await call({ method: 'POST', path: `/networks/${network}/connect`, body: { Container: container } })),
+    connect: async (network, container) =>
+      void (await call({ method: 'POST', path: `/networks/${network}/connect`, body: { Container: container } })),
     removeNetwork: async (id) => void (await orNothing(call({ method: 'DELETE', path: `/networks/${id}` }))),
   }
 }
 
-type RawListed = { readonly Id: string; readonly Names: readonly string[]; readonly Labels: Readonly<Record<string, string>>; readonly State: string }
+type RawListed = {
+  readonly Id: string
+  readonly Names: readonly string[]
+  readonly Labels: Readonly<Record<string, string>>
+  readonly State: string
+}
 
 function containerVerbs(
   call: Caller,
@@ -258,7 +278,8 @@ function containerVerbs(
     // 409: it does not run.
     kill: async (id, signal) => void (await orNothing(call({ method: 'POST', path: `/containers/${id}/kill`, query: { signal } }), 409)),
     // 409: somebody removes it already.
-    remove: async (id) => void (await orNothing(call({ method: 'DELETE', path: `/containers/${id}`, query: { force: true, v: true } }), 409)),
+    remove: async (id) =>
+      void (await orNothing(call({ method: 'DELETE', path: `/containers/${id}`, query: { force: true, v: true } }), 409)),
     async wait(id, signal) {
       return ((await call({ method: 'POST', path: `/containers/${id}/wait`, signal, isLong: true })) as { StatusCode: number }).StatusCode
     },
@@ -317,7 +338,12 @@ function streamVerbs(call: Caller): Pick<Engine, 'attach' | 'exec' | 'logs'> {
         ...(tty && size !== undefined && { ConsoleSize: [size.rows, size.columns] }),
       }
       const { Id } = (await call({ method: 'POST', path: `/containers/${id}/exec`, body })) as { Id: string }
-      const socket = (await call({ method: 'POST', path: `/exec/${Id}/start`, body: { Detach: false, Tty: tty }, stream: 'both' })) as Duplex
+      const socket = (await call({
+        method: 'POST',
+        path: `/exec/${Id}/start`,
+        body: { Detach: false, Tty: tty },
+        stream: 'both',
+      })) as Duplex
       const ended = new Promise<void>((resolve) => socket.once('close', resolve))
       if (tty && size !== undefined) await resize(call, `/exec/${Id}`, size)
       return engineStream(socket, tty, {
@@ -347,7 +373,12 @@ async function execExitCode(call: Caller, exec: string): Promise<number> {
   throw new SallyportError('engine_refused', 'the engine does not say how a program ended')
 }
 
-async function* logs(call: Caller, id: string, { follow, tail }: { follow: boolean; tail?: number }, signal: AbortSignal): AsyncIterable<Buffer> {
+async function* logs(
+  call: Caller,
+  id: string,
+  { follow, tail }: { follow: boolean; tail?: number },
+  signal: AbortSignal,
+): AsyncIterable<Buffer> {
   const { Config } = (await call({ path: `/containers/${id}/json` })) as ContainerInspection
   const query = { follow, stdout: true, stderr: true, tail: tail ?? 'all' }
   const stream = (await call({ path: `/containers/${id}/logs`, query, stream: 'read', signal })) as Readable
@@ -367,7 +398,9 @@ async function* logs(call: Caller, id: string, { follow, tail }: { follow: boole
 async function readContainerFile(call: Caller, id: string, path: string): Promise<Buffer | undefined> {
   let at = path
   for (let links = 0; links <= LIMITS.imageLinksMax; links += 1) {
-    const stream = (await orNothing(call({ path: `/containers/${id}/archive`, query: { path: at }, stream: 'read' }))) as Readable | undefined
+    const stream = (await orNothing(call({ path: `/containers/${id}/archive`, query: { path: at }, stream: 'read' }))) as
+      | Readable
+      | undefined
     if (stream === undefined) return undefined
     const entry = await readArchiveEntry(stream, LIMITS.imageFileBytesMax)
     stream.destroy()

@@ -74,7 +74,9 @@ export function frozenPolicy(into: string): Policy {
   } catch (cause) {
     throw new SallyportError('policy_not_found', `${into}: the session's policy cannot be read (${codeOf(cause)})`, { cause })
   }
-  const slots = [...SLOTS.map((layer) => slotOf(layer, 0)), ...names.map((_, index) => slotOf('session', index))].filter((slot) => names.includes(slot))
+  const slots = [...SLOTS.map((layer) => slotOf(layer, 0)), ...names.map((_, index) => slotOf('session', index))].filter((slot) =>
+    names.includes(slot),
+  )
   return loadPolicy(
     slots.map((slot) => join(folder, slot)),
     { policyDirs: [join(folder, 'extends')], restricted: [join(folder, RESTRICTED)] },

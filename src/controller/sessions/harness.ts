@@ -225,13 +225,20 @@ function codexLogin({ secret, value }: Login, { placeholders, now }: HarnessSett
 
 /** Well-formed and unsigned (RFC 7519 §6): it is decoded by the program and worth nothing to anybody. */
 function unsignedToken(): string {
-  const encode = (part: unknown): string => Buffer.from(JSON.stringify(part)).toString('base64url')
   const claims = {
     exp: FAR_EXPIRY_S,
     email: 'agent@sallyport.invalid',
-    'https://api.openai.com/auth': { chatgpt_account_id: 'sallyport-worthless', chatgpt_user_id: 'sallyport-worthless', chatgpt_plan_type: 'plus' },
+    'https://api.openai.com/auth': {
+      chatgpt_account_id: 'sallyport-worthless',
+      chatgpt_user_id: 'sallyport-worthless',
+      chatgpt_plan_type: 'plus',
+    },
   }
-  return `${encode({ alg: 'none', typ: 'JWT' })}.${encode(claims)}.${Buffer.from('sallyport').toString('base64url')}`
+  return `${tokenPart({ alg: 'none', typ: 'JWT' })}.${tokenPart(claims)}.${Buffer.from('sallyport').toString('base64url')}`
+}
+
+function tokenPart(value: unknown): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url')
 }
 
 function json(value: unknown): string {

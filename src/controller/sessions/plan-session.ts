@@ -32,7 +32,10 @@ export async function planSession(
   signal: AbortSignal,
 ): Promise<PlannedSession> {
   const workspace = realFolder(request.workspace)
-  const [info, plan] = await Promise.all([parts.engine.info(), parts.prepare(request, { id: names.id, workspace, policyFolder: policyFolder(parts.home, names.id) })])
+  const [info, plan] = await Promise.all([
+    parts.engine.info(),
+    parts.prepare(request, { id: names.id, workspace, policyFolder: policyFolder(parts.home, names.id) }),
+  ])
   const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
   if (plan.filesystem.workspace !== 'none') checkedSource(workspace, places)
   const [agentImage, sidecarImage] = await Promise.all([

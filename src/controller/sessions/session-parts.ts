@@ -3,6 +3,7 @@ import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { IssuedLease, Leases } from '../../lease/lease.ts'
 import type { ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { SessionView, UpRequest } from '../../wire/operator.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { SessionState, StateFile } from '../state.ts'
 import type { Owner } from './agent-files.ts'
@@ -12,24 +13,7 @@ import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
 import type { Asked } from './verify.ts'
 
-export type { IssuedLease, SecretBundle, SessionLink }
-
-/** What an operator asks for. */
-export type UpRequest = {
-  readonly workspace: string
-  readonly policy: readonly string[]
-  readonly role?: string
-  readonly harness?: string
-  readonly image?: string
-  readonly name?: string
-  /** Nothing: the session waits for `exec`. */
-  readonly command: readonly string[]
-  readonly tty: boolean
-  readonly size?: TerminalSize
-  readonly selftest: boolean
-  /** Variables of the operator's for the agent. */
-  readonly environment?: Readonly<Record<string, string>>
-}
+export type { IssuedLease, SecretBundle, SessionLink, SessionView, UpRequest }
 
 /** What the policy, the harness and the operator make of a request. No secret is in it. */
 export type SessionPlan = {
@@ -170,20 +154,6 @@ export type ProbeRun = {
   readonly stdout: string
   readonly stderr: string
   readonly inspected: ContainerInspection
-}
-
-export type SessionView = {
-  readonly id: string
-  readonly name: string
-  readonly state: SessionState
-  readonly workspace: string
-  readonly harness?: string
-  readonly role?: string
-  readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
-  readonly sidecar: { readonly container?: string; readonly healthy: boolean }
-  readonly network?: string
-  readonly createdAt: number
-  readonly warnings: readonly string[]
 }
 
 /** What is kept of a session in the state file. */

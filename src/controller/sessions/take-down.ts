@@ -23,10 +23,15 @@ export async function takeDown(
   state.move(id, 'stopping')
   state.revokeLeases(id)
   parts.leases.revoke(id)
-  const revoked = live?.link?.revoke().catch((error: unknown) => log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm its end; it is removed'))
+  const revoked = live?.link
+    ?.revoke()
+    .catch((error: unknown) => log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm its end; it is removed'))
   await (await live?.relay?.catch(() => undefined))?.[Symbol.asyncDispose]()
   const mine = (await engine.containers({ ...homeLabel(home), 'sallyport.session': id })).filter((one) => sessionOf(home, one) === id)
-  await endAgent(parts, mine.find(({ name, isRunning }) => isRunning && name === engineName(id, 'agent')))
+  await endAgent(
+    parts,
+    mine.find(({ name, isRunning }) => isRunning && name === engineName(id, 'agent')),
+  )
   await removeContainers(parts, mine)
   await Promise.race([revoked, delay(LIMITS.agentStopMs, undefined, { ref: false })])
   await live?.link?.[Symbol.asyncDispose]()

@@ -19,11 +19,7 @@ const ENGINE_DEFAULTS: Readonly<Record<string, readonly unknown[]>> = {
 }
 
 /** `environment`: what `Env` was, with what the image adds to it. */
-export function askedOf(
-  { Env, ...options }: ContainerOptions,
-  imageEnvironment: readonly string[],
-  networks: Asked['networks'],
-): Asked {
+export function askedOf({ Env, ...options }: ContainerOptions, imageEnvironment: readonly string[], networks: Asked['networks']): Asked {
   return { options, variables: digests([...imageEnvironment, ...Env]), networks }
 }
 
@@ -60,9 +56,12 @@ export function networkDifferences(asked: NetworkOptions, found: NetworkInspecti
   const subnets = (network: Pick<NetworkOptions, 'IPAM'>) => (network.IPAM.Config ?? []).map(({ Subnet, IPRange }) => ({ Subnet, IPRange }))
   lines.compare(`network ${asked.Name}: IPAM.Config`, subnets(asked), subnets(found))
   const ours = (options: Readonly<Record<string, string>> | null) =>
-    Object.fromEntries(Object.entries(options ?? {}).filter(([name]) => name.startsWith('com.docker.network.bridge.') || name in asked.Options))
+    Object.fromEntries(
+      Object.entries(options ?? {}).filter(([name]) => name.startsWith('com.docker.network.bridge.') || name in asked.Options),
+    )
   lines.compare(`network ${asked.Name}: Options`, asked.Options, ours(found.Options))
-  for (const { Name } of Object.values(found.Containers ?? {})) if (!containers.includes(Name)) lines.add(`network ${asked.Name}: ${Name} is on it`)
+  for (const { Name } of Object.values(found.Containers ?? {}))
+    if (!containers.includes(Name)) lines.add(`network ${asked.Name}: ${Name} is on it`)
   return lines.all
 }
 
@@ -102,7 +101,9 @@ function compareHost(lines: Differences, asked: HostConfig, found: ContainerInsp
 
 /** What is really mounted: also what an image's volumes or another container brought. */
 function compareMounts(lines: Differences, { Mounts }: HostConfig, { Mounts: found }: ContainerInspection): void {
-  const asked = new Map(Mounts.map(({ Source, Target, ReadOnly }) => [Target, { Type: 'bind', Source, RW: !ReadOnly, Propagation: 'rprivate' }]))
+  const asked = new Map(
+    Mounts.map(({ Source, Target, ReadOnly }) => [Target, { Type: 'bind', Source, RW: !ReadOnly, Propagation: 'rprivate' }]),
+  )
   for (const { Type, Source, Destination, RW, Propagation } of found) {
     const wanted = asked.get(Destination)
     if (wanted === undefined) lines.add(`Mounts: ${Type} ${Source || '(new)'} at ${Destination} was added`)

@@ -68,11 +68,17 @@ for (const { name, harness, secret } of [
 
 test('a remote at GitHub brings its preset and its token', async () => {
   await using at = await place()
-  at.put('.git/config', '[core]\n\tbare = false\n[remote "origin"]\n\turl = git@github.com:acme/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n')
+  at.put(
+    '.git/config',
+    '[core]\n\tbare = false\n[remote "origin"]\n\turl = git@github.com:acme/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n',
+  )
   await at.init()
   const policy = parse(readFileSync(at.file, 'utf8')) as { extends: string[]; secrets: { name: string }[] }
   assert.deepEqual(policy.extends, ['service/github'])
-  assert.deepEqual(policy.secrets.map(({ name }) => name), ['GITHUB_TOKEN'])
+  assert.deepEqual(
+    policy.secrets.map(({ name }) => name),
+    ['GITHUB_TOKEN'],
+  )
   assert.equal((await at.check(at.file)).code, 0)
 })
 
@@ -100,7 +106,9 @@ for (const { url, host } of [
   { url: 'https://192.0.2.1/x.git', host: undefined },
   { url: 'ext::sh -c id', host: undefined },
   { url: 'git@evil\u202e.com:x', host: undefined },
-]) test(`the remote ${JSON.stringify(url)} is ${host === undefined ? 'none with a host' : `at ${host}`}`, () => assert.equal(remoteHost(url), host))
+])
+  test(`the remote ${JSON.stringify(url)} is ${host === undefined ? 'none with a host' : `at ${host}`}`, () =>
+    assert.equal(remoteHost(url), host))
 
 test('a policy that is there is left as it is, and the same one is no complaint', async () => {
   await using at = await place()
@@ -137,7 +145,10 @@ test('what the global policy declares already is not declared again: both togeth
   at.put('.git/config', '[remote "origin"]\n\turl = git@github.com:acme/x.git\n')
   mkdirSync(join(at.home, 'policies'), { recursive: true })
   const global = join(at.home, 'policies/global.yaml')
-  writeFileSync(global, 'version: 1\nextends: [service/github]\nsecrets:\n  - {name: GITHUB_TOKEN, source: "vault:GITHUB_TOKEN", resources: [inject]}\n')
+  writeFileSync(
+    global,
+    'version: 1\nextends: [service/github]\nsecrets:\n  - {name: GITHUB_TOKEN, source: "vault:GITHUB_TOKEN", resources: [inject]}\n',
+  )
   await at.init()
   const { code, stdout } = await runCommand(['policy', 'check', global, at.file], { SALLYPORT_HOME: at.home })
   assert.equal(code, 0, stdout)

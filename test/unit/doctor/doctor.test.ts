@@ -30,7 +30,21 @@ async function examineWith(script: string, signal?: (folder: string) => AbortSig
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-const ENGINE_ROWS = ['engine', 'version', 'storage', 'users', 'seccomp', 'cgroups', 'clock', 'subnets', 'image', 'jail', 'dns', 'hardening', 'sockets']
+const ENGINE_ROWS = [
+  'engine',
+  'version',
+  'storage',
+  'users',
+  'seccomp',
+  'cgroups',
+  'clock',
+  'subnets',
+  'image',
+  'jail',
+  'dns',
+  'hardening',
+  'sockets',
+]
 
 test('without an engine every row about it is a failure that says so, and the others stand', async () => {
   const rows = await examineWith('echo "Cannot connect to the Docker daemon" >&2; exit 1')
@@ -83,7 +97,11 @@ test('the command ends with 1 when there is a failure, and its JSON has a row fo
   const { code, stdout } = await runCommand(['doctor', '--json'], { DOCKER_HOST: 'unix:///nowhere/docker.sock' })
   assert.equal(code, 1)
   const rows = JSON.parse(stdout) as DoctorRow[]
-  for (const id of ENGINE_ROWS) assert.ok(rows.some((row) => row.id === id && row.state === 'failure'), id)
+  for (const id of ENGINE_ROWS)
+    assert.ok(
+      rows.some((row) => row.id === id && row.state === 'failure'),
+      id,
+    )
 })
 
 test('a home that others can write is a failure, one that others can read a warning', async () => {
@@ -120,7 +138,8 @@ for (const { version, state } of [
   { version: 'v25.0.0', state: 'ok' },
   { version: 'v24.11.9', state: 'failure' },
   { version: 'v22.20.0', state: 'failure' },
-]) test(`Node ${version} is ${state}`, () => assert.equal(checkNode(version).state, state))
+])
+  test(`Node ${version} is ${state}`, () => assert.equal(checkNode(version).state, state))
 
 test('a keyring that is not installed is a warning that says what is used instead', async () => {
   await using folder = await temporaryFolder()
