@@ -20,7 +20,10 @@ Exit code: 0 done, 1 failed, 2 usage.
     const usage = 'sallyport logs ID [--follow] [--tail N]'
     const { values, positionals } = parseFlags(
       argv,
-      { follow: { type: 'boolean', default: false }, tail: { type: 'string' } },
+      {
+        follow: { type: 'boolean', default: false },
+        tail: { type: 'string' },
+      },
       { min: 1, max: 1, names: ['ID'], usage },
     )
     const [id = ''] = positionals

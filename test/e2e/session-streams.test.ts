@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createServer, connect, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -118,9 +118,8 @@ for (const { name, leave } of [
 
 /** The client is the child of what holds its terminal. */
 async function signalClient(client: Pty, _: SessionDaemon, signal: NodeJS.Signals): Promise<void> {
-  const found = spawn('pgrep', ['-P', String(client.pid)], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const [pid] = (await once(found.stdout, 'data')) as [Buffer]
-  process.kill(Number(pid.toString()), signal)
+  const pid = await readFile(`/proc/${client.pid}/task/${client.pid}/children`, 'utf8')
+  process.kill(Number(pid), signal)
 }
 
 test('attach: after every end the line discipline is what it was', async () => {
