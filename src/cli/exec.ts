@@ -25,7 +25,11 @@ Exit code: that of the program, 0 when detached, 1 failed, 2 usage.
     const at = argv.indexOf('--')
     const { values, positionals } = parseFlags(
       at < 0 ? argv : argv.slice(0, at),
-      { tty: { type: 'boolean' }, 'no-tty': { type: 'boolean' }, 'detach-keys': { type: 'string', default: DEFAULT_DETACH_KEYS } },
+      {
+        tty: { type: 'boolean' },
+        'no-tty': { type: 'boolean' },
+        'detach-keys': { type: 'string', default: DEFAULT_DETACH_KEYS },
+      },
       { min: 1, max: 1, names: ['ID'], usage },
     )
     const [id = ''] = positionals

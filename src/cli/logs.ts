@@ -20,7 +20,10 @@ Exit code: 0 done, 1 failed, 2 usage.
     const usage = 'sallyport logs ID [--follow] [--tail N]'
     const { values, positionals } = parseFlags(
       argv,
-      { follow: { type: 'boolean', default: false }, tail: { type: 'string' } },
+      {
+        follow: { type: 'boolean', default: false },
+        tail: { type: 'string' },
+      },
       { min: 1, max: 1, names: ['ID'], usage },
     )
     const [id = ''] = positionals
@@ -34,12 +37,16 @@ Exit code: 0 done, 1 failed, 2 usage.
     await using lifetime = new AsyncDisposableStack()
     const filter = filterFor(stdout, false, io.env)
     if (filter !== undefined) lifetime.use(takeTerminal({ fd: stdout.fd, filter }))
-    // "| head" has seen enough.
-    stdout.on('error', () => answer.destroy())
+    let isUnread = false
+    stdout.on('error', () => {
+      // "| head" has seen enough.
+      isUnread = true
+      answer.destroy()
+    })
     try {
       for await (const chunk of answer) await show(stdout, filter, chunk as Buffer)
     } catch (cause) {
-      if (stdout.errored !== null) return 0
+      if (isUnread) return 0
       throw new SallyportError('stream_lost', 'the daemon broke off', { hint: 'sallyport ls shows whether the session is there', cause })
     }
     return 0

@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Secret } from '../kernel/secret.ts'
+import { shown } from '../kernel/shown.ts'
 import { system } from '../kernel/system.ts'
 import { nameOf, openVault, placeFile, readPassphraseFile } from '../vault/vault.ts'
 import { homeOf, parseFlags, type Io } from './command.ts'
@@ -19,7 +20,10 @@ const EXPORT = 'sallyport secret export [--output FILE] [--passphrase-file FILE]
 const IMPORT = 'sallyport secret import FILE [--replace] [--passphrase-file FILE] [--unlock METHOD]'
 
 /** What the daemon answers when the sessions have the secrets of now. */
-const Applied = z.object({ version: z.number(), sessions: z.number() })
+const Applied = z.object({
+  sessions: z.number(),
+  failed: z.array(z.object({ name: z.string(), code: z.string(), detail: z.string() })),
+})
 
 export async function rotateVaultKey(argv: readonly string[], io: Io): Promise<number> {
   const { values } = parseFlags(
@@ -93,9 +97,10 @@ export async function applySecrets(argv: readonly string[], io: Io): Promise<num
   parseFlags(argv, {}, { min: 0, max: 0, usage: 'sallyport secret apply' })
   const answer = Applied.safeParse(await daemonClient(homeOf(io.env)).request('POST', '/v1/secrets/apply'))
   if (!answer.success) throw new SallyportError('internal', 'the daemon answered in a form that this version does not know')
-  const { version, sessions } = answer.data
-  io.out(`version ${version} of the vault is with ${sessions} ${sessions === 1 ? 'session' : 'sessions'}\n`)
-  return 0
+  const { sessions, failed } = answer.data
+  io.out(`${sessions} ${sessions === 1 ? 'session has' : 'sessions have'} the secrets as they are now\n`)
+  for (const { name, code, detail } of failed) io.err(`${shown(name)}: ${code}: ${shown(detail)}; it keeps what it had\n`)
+  return failed.length === 0 ? 0 : 1
 }
 
 /** Never that of the vault by itself: the file leaves this machine. */

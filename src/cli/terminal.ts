@@ -86,7 +86,7 @@ async function readFrames(socket: Duplex, io: Console, filters: Filters): Promis
           await show(io.stderr, filters.stderr, payload)
           break
         case FRAME.exit:
-          return { kind: 'exit', code: Exit.parse(jsonOf(payload)).code }
+          return { kind: 'exit', code: codeOfExit(payload) }
         case FRAME.error:
           throw problemError(jsonOf(payload), 'the daemon ended the stream without a reason')
         case FRAME.stdin:
@@ -101,6 +101,12 @@ async function readFrames(socket: Duplex, io: Console, filters: Filters): Promis
   throw new SallyportError('stream_lost', 'the daemon closed the stream before the program ended', {
     hint: 'sallyport ls shows whether the session runs',
   })
+}
+
+function codeOfExit(payload: Buffer): number {
+  const exit = Exit.safeParse(jsonOf(payload))
+  if (!exit.success) throw new SallyportError('stream_lost', 'the daemon gave no exit code')
+  return exit.data.code
 }
 
 /** Writes, and waits until there is room again or the reader is gone. */

@@ -266,11 +266,9 @@ test('a real terminal is as it was after whatever a program left, by what the fi
   const show = (argv: readonly string[]): readonly string[] => ['sh', '-c', '"$@"; echo end; sleep 1000', 'sh', ...argv]
   const pane = await tmux.open(show(['env', 'RESTORE=1', process.execPath, THROUGH, 'cat', file]))
   const untouched = await tmux.open(show(['true']))
-  const screen = await eventually(async () => {
+  await eventually(async () => {
     const shown = await tmux.screen(pane)
     assert.match(shown, /end/)
-    return shown
+    assert.equal(shown, await tmux.screen(untouched))
   })
-  await eventually(async () => assert.match(await tmux.screen(untouched), /end/))
-  assert.equal(screen, await tmux.screen(untouched))
 })

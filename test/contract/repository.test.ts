@@ -48,6 +48,8 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/controller/providers/providers.ts',
     'src/controller/providers/references.ts',
     'src/controller/providers/vault-http.ts',
+    'src/controller/session-secrets.ts',
+    'src/controller/terminal/redacted.ts',
     'src/credential/aws-signature.ts',
     'src/credential/body.ts',
     'src/credential/place.ts',

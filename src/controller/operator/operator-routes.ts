@@ -13,7 +13,7 @@ const Rotation = z.strictObject({ now: z.boolean().default(false) })
 export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: AbortSignal): void {
   const { sessions, state, leases, secrets, audit } = host
   app.get('/v1/status', () => ({ version: VERSION, pid: process.pid, sessions: sessions.list().length }))
-  addSessionRoutes(app, sessions)
+  addSessionRoutes(app, sessions, (session) => secrets.shown(session))
   app.post<ById>('/v1/sessions/:id/selftest', async ({ params }) => {
     const target = await sessions.selftestTarget(params.id)
     return runSelftest(target, target.setting, signal)
@@ -61,6 +61,6 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
         })
       }
     }
-    return { sessions: done }
+    return { sessions: done.filter(({ ok }) => ok).length, failed: done.filter(({ ok }) => !ok) }
   })
 }

@@ -5,7 +5,7 @@ import type { IssuedLease, Leases } from '../../lease/lease.ts'
 import type { ChainMark, SecretBundle } from '../../wire/control.ts'
 import type { SessionView, UpRequest } from '../../wire/operator.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
-import type { SessionState, StateFile } from '../state.ts'
+import type { StateFile } from '../state.ts'
 import type { Owner } from './agent-files.ts'
 import type { FrozenLayers } from './frozen-layers.ts'
 import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, PullStep, TerminalSize } from './engine.ts'
@@ -160,7 +160,7 @@ export type ProbeRun = {
 export type SessionRecord = {
   readonly workspace: string
   /** Files of the session's own layer. */
-  readonly policy: readonly string[]
+  readonly policy: string[]
   readonly harness?: string
   readonly role?: string
   readonly owner: Owner

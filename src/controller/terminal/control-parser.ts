@@ -9,16 +9,8 @@ export type ControlSink = {
   shift(byte: number): void
   /** Behind ESC: intermediate bytes and the final one. */
   escape(sequence: string): void
-  control(sequence: ControlSequence): void
-}
-
-export type ControlSequence = {
-  /** `<`, `=`, `>`, `?` or nothing. */
-  readonly prefix: string
-  /** Digits, `;` and `:`. */
-  readonly parameters: string
-  readonly intermediates: string
-  readonly final: string
+  /** Behind CSI: parameter bytes, intermediate bytes and the final one, in whatever order they came. */
+  control(sequence: string): void
 }
 
 type State = 'ground' | 'escape' | 'control' | 'string'
@@ -152,7 +144,7 @@ export class ControlParser {
     else if (character >= '@') {
       const sequence = this.#sequence
       this.#begin('ground')
-      if (sequence.length < LIMITS.terminalSequenceBytesMax) this.#control(sequence)
+      if (sequence.length < LIMITS.terminalSequenceBytesMax) this.#sink.control(sequence)
     }
   }
 
@@ -167,13 +159,6 @@ export class ControlParser {
       this.#begin('ground')
       this.#sink.escape(sequence)
     }
-  }
-
-  #control(sequence: string): void {
-    const parts = /^([<=>?]?)([\d;:]*)([ -/]*)([@-~])$/.exec(sequence)
-    if (parts === null) return
-    const [, prefix = '', parameters = '', intermediates = '', final = ''] = parts
-    this.#sink.control({ prefix, parameters, intermediates, final })
   }
 
   /** Any ESC ends the string: with `\` it was its end, else it begins another sequence. */

@@ -1,5 +1,6 @@
 import { LIMITS } from '../../kernel/limits.ts'
-import { ControlParser, type ControlSequence } from './control-parser.ts'
+import { memo } from '../../kernel/memo.ts'
+import { ControlParser } from './control-parser.ts'
 import { atMost, ScreenState, type Passed } from './screen-state.ts'
 import { CONTROL_SEQUENCES, DEVICE_ATTRIBUTES, ESCAPE_SEQUENCES, type Profile, type Rule } from './sequences.ts'
 
@@ -41,7 +42,7 @@ class Filter implements TerminalFilter {
   readonly #parser: ControlParser
   #parts: Part[] = []
   #answers: string[] = []
-  /** The last character, if nothing came after it: what REP repeats. */
+  /** Text that ends with the last character, if nothing came after it: REP repeats that. */
   #last: Buffer | undefined
 
   constructor(profile: Profile, isUtf8: boolean) {
@@ -63,6 +64,8 @@ class Filter implements TerminalFilter {
 
   push(chunk: Uint8Array): Part[] {
     this.#parser.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+    // The chunk is the caller's.
+    this.#last &&= lastCharacter(this.#last)
     return this.#taken()
   }
 
@@ -93,12 +96,16 @@ class Filter implements TerminalFilter {
 
   #text(bytes: Buffer): void {
     this.#parts.push({ bytes, isText: true, isJoining: true })
-    this.#last = lastCharacter(bytes)
+    this.#last = bytes
   }
 
   #pass(passed: Passed): void {
+    this.#passPart(passed === undefined ? undefined : partOf(passed))
+  }
+
+  #passPart(part: Part | undefined): void {
     this.#last = undefined
-    if (passed !== undefined) this.#parts.push({ bytes: Buffer.from(passed.text), isText: false, isJoining: passed.isJoining })
+    if (part !== undefined) this.#parts.push(part)
   }
 
   #escape(sequence: string): void {
@@ -108,25 +115,19 @@ class Filter implements TerminalFilter {
     this.#pass({ text: `\x1b${sequence}`, isJoining: rule.isJoining })
   }
 
-  #control({ prefix, parameters, intermediates, final }: ControlSequence): void {
-    const key = `${prefix}${intermediates}${final}`
-    const rule = CONTROL_SEQUENCES.get(key)
-    if (!rule?.profiles.includes(this.#profile)) return this.#pass(undefined)
-    if (rule.parameters === 'attributes') {
-      const isFit = /^(?:\d{0,5}[;:])*\d{0,5}$/.test(parameters)
-      return this.#pass(isFit ? { text: `\x1b[${parameters}m`, isJoining: rule.isJoining } : undefined)
-    }
-    const numbers = numbersOf(parameters)
-    if (numbers === undefined) return this.#pass(undefined)
+  #control(sequence: string): void {
+    const known = readControl(sequence)
+    if (!known?.rule.profiles.includes(this.#profile)) return this.#pass(undefined)
+    const { rule, key, numbers, part } = known
+    if (part !== undefined) return this.#passPart(part)
     if (key === 'b') return this.#repeat(numbers)
     if (key === 'c') return this.#answerAttributes(numbers)
     if (rule.parameters === 'kept') return this.#pass(this.#state.kept(key, numbers))
-    if (rule.parameters !== 'modes') return this.#pass(simple(rule, numbers, final))
-    for (const passed of this.#state.modes(prefix === '?' ? '?' : '', numbers, final === 'h' ? 'h' : 'l')) this.#pass(passed)
+    for (const passed of this.#state.modes(key.startsWith('?') ? '?' : '', numbers, key.endsWith('h') ? 'h' : 'l')) this.#pass(passed)
   }
 
   #repeat(numbers: readonly number[]): void {
-    const character = this.#last
+    const character = this.#last && lastCharacter(this.#last)
     this.#last = undefined
     if (character === undefined || numbers.length > 1) return
     const times = Math.min(Math.max(numbers[0] ?? 1, 1), LIMITS.terminalRepeatsMax)
@@ -140,10 +141,35 @@ class Filter implements TerminalFilter {
   }
 }
 
-/** Parameters of up to five digits; left out they are 0. Sub-parameters belong to SGR alone. */
-function numbersOf(parameters: string): number[] | undefined {
-  if (!/^(?:\d{0,5};)*\d{0,5}$/.test(parameters)) return undefined
-  return parameters === '' ? [] : parameters.split(';').map(Number)
+type Known = {
+  readonly rule: Rule
+  /** As in `CONTROL_SEQUENCES`. */
+  readonly key: string
+  readonly numbers: readonly number[]
+  /** What it becomes, where that is always the same. */
+  readonly part?: Part | undefined
+}
+
+/** What the tables say of a sequence: null where it is removed. Programs write a few hundred different ones, over and over. */
+const readControl = memo(LIMITS.textsKeptMax, LIMITS.textKeptCharsMax, (sequence: string): Known | null => {
+  const [, prefix = '', parameters = '', intermediates = '', final = ''] = /^([<=>?]?)([\d;:]*)([ -/]*)([@-~])$/.exec(sequence) ?? []
+  const key = `${prefix}${intermediates}${final}`
+  const rule = CONTROL_SEQUENCES.get(key)
+  if (rule === undefined) return null
+  if (rule.parameters === 'attributes') {
+    const isFit = /^(?:\d{0,5}[;:])*\d{0,5}$/.test(parameters)
+    return isFit ? { rule, key, numbers: [], part: partOf({ text: `\x1b[${parameters}m`, isJoining: rule.isJoining }) } : null
+  }
+  // Up to five digits; left out they are 0. Sub-parameters belong to SGR alone.
+  if (!/^(?:\d{0,5};)*\d{0,5}$/.test(parameters)) return null
+  const numbers = parameters === '' ? [] : parameters.split(';').map(Number)
+  if (rule.parameters === 'kept' || rule.parameters === 'modes') return { rule, key, numbers }
+  const passed = simple(rule, numbers, final)
+  return passed === undefined ? null : { rule, key, numbers, part: partOf(passed) }
+})
+
+function partOf({ text, isJoining }: NonNullable<Passed>): Part {
+  return { bytes: Buffer.from(text), isText: false, isJoining }
 }
 
 /** Numbers written anew, so that nothing is left of how the program wrote them. */

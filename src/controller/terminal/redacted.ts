@@ -127,10 +127,10 @@ class Output implements OutputStream {
   }
 
   #take(parts: readonly Part[]): void {
-    for (const { bytes, isText, isJoining } of parts) {
+    for (const [i, { bytes, isText, isJoining }] of parts.entries()) {
       if (isText) {
         this.#in += bytes.length
-        this.#give(this.#stream.push(bytes))
+        this.#give(parts[i + 1]?.isJoining === false ? this.#stream.last(bytes) : this.#stream.push(bytes))
       } else {
         if (!isJoining) this.#flush()
         this.#wait(bytes)
