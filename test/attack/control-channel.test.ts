@@ -106,7 +106,7 @@ for (const { what, frames } of [
   })
 }
 
-test('a revoked lease lets nobody in, and a lease of another session neither', async () => {
+test('I??-channel a revoked lease lets nobody in, and a lease of another session neither', async () => {
   await using setting = await openSession()
   setting.session.isRevoked = true
   using peer = await openRawPeer(setting.dir)
