@@ -140,7 +140,7 @@ function isLease({ session: named, lease, proof }: Hello, { session, nonce }: Pe
 
 function mismatchOf({ protocol, image }: Hello, version: string): SallyportError | undefined {
   if (protocol === CONTROL_PROTOCOL && image === version) return undefined
-  const hint = 'use the sidecar image of the daemon’s version, and start the session anew'
+  const hint = 'use the sidecar image that belongs to the daemon, and start the session anew'
   const message =
     protocol === CONTROL_PROTOCOL
       ? `the sidecar is version ${shown(image)}, the controller ${version}`

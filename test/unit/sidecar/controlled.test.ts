@@ -9,8 +9,8 @@ import { eventually } from '../../support/eventually.ts'
 import { API, CANARY, openSetting, OTHER } from '../../support/setting.ts'
 
 test('I??-channel when secrets are taken back what carries one is cut, what carries none goes on', async () => {
-  await using session = await createTestSession({ API_TOKEN: CANARY })
-  const controller = await openTestController(session, { graceMs: 100 })
+  await using session = await createTestSession({ API_TOKEN: CANARY }, { id: 'test-session' })
+  await using controller = await openTestController(session, { graceMs: 100, version: 'test' })
   const answers: ServerResponse[] = []
   await using setting = await openSetting({
     rule: 'plaintext: accept',
