@@ -260,8 +260,8 @@ class ReconnectingLink implements Link {
   }
 }
 
-/** Doubles up to a limit; a part of it is chance, so that all sidecars of a daemon that was restarted do not come at once. */
-function backoffMs(attempt: number, system: Pick<System, 'random'>): number {
+/** Milliseconds before the next attempt. Doubles up to a limit; a part of it is chance, so that all sidecars of a daemon that was restarted do not come at once. */
+export function backoffMs(attempt: number, system: Pick<System, 'random'>): number {
   const most = Math.min(LIMITS.controlBackoffMaxMs, LIMITS.controlBackoffMinMs * 2 ** Math.min(attempt, 16))
   return most * (0.5 + system.random(1).readUInt8() / 512)
 }
