@@ -63,8 +63,9 @@ export async function bundleInto(outdir: string): Promise<void> {
     banner: { js: "const sallyportUrl = require('node:url').pathToFileURL(__filename).href;" },
     supported: { 'dynamic-import': false },
     plugins: [bytesOfModules],
-    // The gateway keeps its framework from asking for them; the keyring is a program of the machine, and may be absent.
-    external: ['@napi-rs/keyring', '@fastify/ajv-compiler', '@fastify/fast-json-stringify-compiler'],
+    // The gateway keeps its framework from asking for them; the keyring is a program of the machine, and may be absent. The engine's
+    // client is of the host alone: there it is installed beside, the image does without.
+    external: ['dockerode', '@napi-rs/keyring', '@fastify/ajv-compiler', '@fastify/fast-json-stringify-compiler'],
   })
   const entry = path.join(outdir, 'sallyport.js')
   await build({

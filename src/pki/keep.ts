@@ -40,7 +40,7 @@ export function authorityFrom(
   pems: { readonly certificatePem: string; readonly keyPem: string },
   system: Pick<System, 'now' | 'random'>,
 ): Authority {
-  const parts = partsOf('the authority’s key', pems.keyPem, 'the authority', pems.certificatePem)
+  const parts = partsOf('the key of the authority', pems.keyPem, 'the authority', pems.certificatePem)
   checkPeriod('the authority', parts.certificate, system.now())
   return authorityOf(parts, system)
 }

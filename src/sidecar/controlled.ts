@@ -40,9 +40,9 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
   const link = parts.use(await openLink(config, log, system))
   const { authority: pems, graceMs } = link.welcome
   const authority = pems && authorityFrom(pems, system)
-  const held = createHeldSecrets(link.secrets.values)
-  let leases = hashesOf(link.secrets)
-  let inForce: Secrets | undefined = link.secrets
+  let inForce: Secrets | undefined = link.takeSecrets()
+  const held = createHeldSecrets(inForce.values)
+  let leases = hashesOf(inForce)
   const opened = parts.move()
   return {
     held,
@@ -53,6 +53,7 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
       return leases.reduce((isKnown, lease) => timingSafeEqual(lease, shown) || isKnown, false)
     },
     serve({ reloading, replaced, serially, forget, outgoing }) {
+      // I??-channel
       const end = async (how: 'wipe' | 'revoke', reason: Refusal): Promise<number> => {
         inForce = undefined
         const cut = reloading[how](replaced, reason)

@@ -32,8 +32,8 @@ export type LinkHandlers = {
 /** The sidecar's end of the control channel. */
 export type Link = AsyncDisposable & {
   readonly welcome: Welcome
-  /** Those that it started with. */
-  readonly secrets: Secrets
+  /** Those that it started with, once: the link itself keeps none. */
+  takeSecrets(): Secrets
   /** From here on the controller is listened to, and told that the sidecar serves; lines of its audit go there. */
   serve(handlers: LinkHandlers, outgoing: Outgoing | undefined): void
 }
@@ -71,6 +71,7 @@ class ReconnectingLink implements Link {
   readonly #running: Promise<void>
   #welcome: Welcome | undefined
   #secrets: Secrets | undefined
+  #hasBegun = false
   #grace: NodeJS.Timeout | undefined
   #isGraceRunning = false
   #isEnded = false
@@ -91,9 +92,11 @@ class ReconnectingLink implements Link {
     return this.#welcome
   }
 
-  get secrets(): Secrets {
-    if (!this.#secrets) throw new Error('the link has not begun')
-    return this.#secrets
+  takeSecrets(): Secrets {
+    const secrets = this.#secrets
+    if (!secrets) throw new Error('the link has not begun, or its secrets were taken')
+    this.#secrets = undefined
+    return secrets
   }
 
   async started(): Promise<void> {
@@ -168,11 +171,12 @@ class ReconnectingLink implements Link {
     const secrets = FROM_SIDECAR.GET_SECRETS.result.parse(await channel.request('GET_SECRETS', {}))
     clearTimeout(this.#grace)
     this.#isGraceRunning = false
-    const isFirst = this.#secrets === undefined
     this.#welcome = welcome
-    this.#secrets ??= secrets
-    this.#begun.resolve()
-    if (isFirst) return
+    if (!this.#hasBegun) {
+      this.#hasBegun = true
+      this.#secrets = secrets
+      return this.#begun.resolve()
+    }
     const { handlers } = await this.#serving.promise
     await handlers.onSecrets(secrets).catch((error: unknown) => this.#tell(error))
   }
@@ -244,7 +248,7 @@ class ReconnectingLink implements Link {
     const { code, message } = error instanceof SallyportError ? error : { code: 'internal' as const, message: 'a fault of the link' }
     if (this.#told !== message && !this.#stopping.signal.aborted) this.#log.warn({ code }, message)
     this.#told = message
-    const isFirst = this.#secrets === undefined
+    const isFirst = !this.#hasBegun
     // Before the first secrets every answer of the controller is one to whoever starts this.
     if (isFirst && error instanceof SallyportError && error.code !== 'control_unreachable' && error.code !== 'control_broken') {
       if (error.code !== 'control_busy') this.#begun.reject(error)
@@ -256,8 +260,8 @@ class ReconnectingLink implements Link {
   }
 }
 
-/** Doubles up to a limit; a part of it is chance, so that all sidecars of a daemon that was restarted do not come at once. */
-function backoffMs(attempt: number, system: Pick<System, 'random'>): number {
+/** Milliseconds before the next attempt. Doubles up to a limit; a part of it is chance, so that all sidecars of a daemon that was restarted do not come at once. */
+export function backoffMs(attempt: number, system: Pick<System, 'random'>): number {
   const most = Math.min(LIMITS.controlBackoffMaxMs, LIMITS.controlBackoffMinMs * 2 ** Math.min(attempt, 16))
   return most * (0.5 + system.random(1).readUInt8() / 512)
 }

@@ -9,7 +9,6 @@ import { system as realSystem, type System } from '../kernel/system.ts'
 import { createAuthority, openAuthority, publishAuthority, type Authority } from '../pki/pki.ts'
 import type { Policy } from '../policy/policy.ts'
 import { createAsking, type AskOperator } from './egress/asking.ts'
-import { openControlled } from './controlled.ts'
 import { createCredentialUse } from './credential-use.ts'
 import type { Enforcement } from './egress/enforced.ts'
 import { createExchanges } from './egress/exchange.ts'
@@ -102,7 +101,8 @@ export type Sidecar = AsyncDisposable &
 export async function openSidecar(config: SidecarConfig, log: Log, system: System = realSystem): Promise<Sidecar> {
   await using parts = new AsyncDisposableStack()
   const { control } = config
-  const controlled = control && parts.use(await openControlled({ ...config, ...control }, log, system))
+  // Loaded where there is a controller: a gate without one does not pay for it.
+  const controlled = control && parts.use(await (await import('./controlled.ts')).openControlled({ ...config, ...control }, log, system))
   const checkLease = controlled?.checkLease ?? config.checkLease
   const reloading = openEnforcement({ ...config, ...controlled, hasLease: checkLease !== undefined, system })
   const { enforcement } = reloading

@@ -5,8 +5,13 @@ import { once } from 'node:events'
 import { mkdir, readFile, rename, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { duplexPair } from 'node:stream'
 import { test } from 'node:test'
+import { pino } from 'pino'
+import { proofOf } from '../../src/channel/channel.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
+import { system } from '../../src/kernel/system.ts'
+import { openLink } from '../../src/sidecar/link.ts'
 import { createTestSession, openTestController, SIDECAR_LEASE, type TestController, type TestSession } from '../support/control.ts'
 import { eventually } from '../support/eventually.ts'
 import { framed, HELLO, openProvenPeer, openRawPeer, requestOf, type RawFrame } from '../support/raw-peer.ts'
@@ -106,7 +111,7 @@ for (const { what, frames } of [
   })
 }
 
-test('a revoked lease lets nobody in, and a lease of another session neither', async () => {
+test('I??-channel a revoked lease lets nobody in, and a lease of another session neither', async () => {
   await using setting = await openSession()
   setting.session.isRevoked = true
   using peer = await openRawPeer(setting.dir)
@@ -325,3 +330,97 @@ for (const { what, replace } of [
     }
   })
 }
+
+/** What a container says on its standard output, to a controller that attached. */
+async function attachTo(
+  setting: Setting,
+  answer: (nonce: string, offered: string) => readonly (Buffer | string)[],
+): Promise<{ readonly said: Buffer; readonly isClosed: boolean }> {
+  const [outside, inside] = duplexPair()
+  const chunks: Buffer[] = []
+  inside.on('data', (chunk: Buffer) => chunks.push(chunk))
+  setting.controller.link.attach(outside)
+  let nonce: string | undefined
+  while (nonce === undefined) {
+    await new Promise((resolve) => setImmediate(resolve))
+    nonce = /\nSALLYPORT-CONTROL ([0-9a-f]{32})\n/.exec(Buffer.concat(chunks).toString('latin1'))?.[1]
+  }
+  for (const bytes of answer(nonce, Buffer.concat(chunks).toString('latin1'))) inside.write(bytes)
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve))
+  const state = { said: Buffer.concat(chunks), isClosed: outside.destroyed }
+  inside.destroy()
+  return state
+}
+
+const markOf = (nonce: string): string => `\nSALLYPORT-CONTROL ${nonce}\n`
+const helloWith = (proof: object): Buffer => framed(JSON.stringify(requestOf(1, 'INIT_HELLO', { ...HELLO, lease: undefined, ...proof })))
+const ask = framed(JSON.stringify(requestOf(2, 'GET_SECRETS')))
+
+for (const { what, answer, isServed } of [
+  {
+    what: 'the right proof',
+    answer: (nonce: string) => [markOf(nonce), helloWith({ proof: proofOf(SIDECAR_LEASE, nonce) })],
+    isServed: true,
+  },
+  {
+    what: 'the right proof behind half a frame and a log line of before',
+    answer: (nonce: string) => [
+      framed('{"kind":"beat"}').subarray(0, 9),
+      'a line\n',
+      markOf('0'.repeat(32)),
+      markOf(nonce),
+      helloWith({ proof: proofOf(SIDECAR_LEASE, nonce) }),
+    ],
+    isServed: true,
+  },
+  {
+    what: 'the proof of another nonce',
+    answer: (nonce: string) => [markOf(nonce), helloWith({ proof: proofOf(SIDECAR_LEASE, 'f'.repeat(32)) })],
+    isServed: false,
+  },
+  {
+    what: 'the proof of another lease',
+    answer: (nonce: string) => [markOf(nonce), helloWith({ proof: proofOf('another lease', nonce) })],
+    isServed: false,
+  },
+  {
+    what: 'the lease in place of the proof',
+    answer: (nonce: string) => [markOf(nonce), helloWith({ lease: SIDECAR_LEASE })],
+    isServed: false,
+  },
+  { what: 'no mark', answer: (nonce: string) => [helloWith({ proof: proofOf(SIDECAR_LEASE, nonce) })], isServed: false },
+  {
+    what: 'the mark of another',
+    answer: (nonce: string) => [markOf('f'.repeat(32)), helloWith({ proof: proofOf(SIDECAR_LEASE, nonce) })],
+    isServed: false,
+  },
+  { what: 'a prefix of 4 GB', answer: (nonce: string) => [markOf(nonce), Buffer.from([0xff, 0xff, 0xff, 0xff])], isServed: false },
+]) {
+  test(`I1 a container that answers an attachment with ${what} is ${isServed ? 'given' : 'refused'} the secrets`, async () => {
+    await using setting = await openSession()
+    const { said } = await attachTo(setting, (nonce) => [...answer(nonce), ask])
+    assert.equal(said.includes(CANARY), isServed)
+    assert.equal(setting.session.secretsAsked, isServed ? 1 : 0)
+    await assertNeighbourServed()
+  })
+}
+
+test('what a sidecar writes to an attached stream never has its lease in it: an engine may keep it', async () => {
+  const [outside, inside] = duplexPair()
+  const out: Buffer[] = []
+  outside.on('data', (chunk: Buffer) => out.push(chunk))
+  const log = pino({ level: 'silent' })
+  const config = { transport: { kind: 'stdio', input: inside, output: inside }, version: 'test', session: 's', agent: 'a' } as const
+  const opening = openLink(config, log, system)
+  outside.write(
+    Buffer.concat([
+      Buffer.from(markOf('a'.repeat(32))),
+      framed(JSON.stringify({ kind: 'note', method: 'OFFER', params: { lease: SIDECAR_LEASE } })),
+    ]),
+  )
+  await eventually(() => assert.match(Buffer.concat(out).toString('latin1'), /INIT_HELLO/))
+  assert.match(Buffer.concat(out).toString('latin1'), new RegExp(proofOf(SIDECAR_LEASE, 'a'.repeat(32))))
+  assert.equal(Buffer.concat(out).includes(SIDECAR_LEASE), false)
+  outside.write(framed('{"kind":"fault","id":1,"code":"control_refused","message":"no"}'))
+  await assert.rejects(opening, { code: 'control_refused' })
+})

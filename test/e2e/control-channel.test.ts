@@ -1,6 +1,6 @@
 /** A real sidecar process and real links, over a socket and over standard streams. */
 import assert from 'node:assert/strict'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import { test } from 'node:test'
@@ -95,6 +95,19 @@ function assertUnsaid({ sidecar, session, log }: Setting, transport: string): vo
     assert.ok(!said.some((text) => text.includes(value)), `${value} in ${transport}: ${said.map((text) => text.includes(value)).join()}`)
 }
 
+/** Whether an object of the sidecar's heap still leads to this text: what nothing leads to is not in a snapshot. */
+async function isReachable({ sidecar }: Setting, text: string): Promise<boolean> {
+  const snapshots = async (): Promise<string[]> => (await readdir(sidecar.folder)).filter((name) => name.endsWith('.heapsnapshot'))
+  for (const name of await snapshots()) await rm(join(sidecar.folder, name))
+  sidecar.child.kill('SIGUSR2')
+  for (let snapshot = ''; ;) {
+    const [name] = await snapshots()
+    snapshot = name === undefined ? '' : await readFile(join(sidecar.folder, name), 'latin1')
+    if (snapshot.trimEnd().endsWith(']}')) return snapshot.includes(text)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
 for (const transport of ['unix', 'stdio'] as const) {
   test(`I1 over ${transport} a sidecar has its secrets from the controller alone, in memory, and says none of them`, async () => {
     await using setting = await openControlled(transport)
@@ -150,18 +163,22 @@ for (const transport of ['unix', 'stdio'] as const) {
     assert.equal(await setting.ask(), FIRST)
   })
 
-  test(`over ${transport} revoking cuts what runs, takes the secrets back, and nothing passes afterwards`, async () => {
+  test(`I??-channel over ${transport} revoking cuts what runs, takes the secrets back, and nothing passes afterwards`, async () => {
     await using setting = await openControlled(transport)
+    assert.equal(await setting.ask(), FIRST)
+    const sent = setting.upstream.requests.length
+    assert.ok(await isReachable(setting, FIRST), 'what is searched has it while it is in force')
     const tunnel = await openTunnel(PROXY, `${HOST}:${setting.upstream.port}`)
     assert.equal(tunnel.status, 200)
     const cut = once(tunnel.socket, 'close')
     await setting.link().revoke()
     await cut
     assert.equal(await setting.ask(), 'session_revoked')
+    assert.equal(await isReachable(setting, FIRST), false)
     await writeFile(setting.sidecar.policy, setting.text(`    - {id: more, host: ${HOST}, ports: [1234], action: deny}\n`))
     setting.sidecar.child.kill('SIGHUP')
     assert.equal(await setting.ask('/without'), 'session_revoked')
-    assert.equal(setting.upstream.requests.length, 0)
+    assert.equal(setting.upstream.requests.length, sent)
     await assert.rejects(setting.link().pushSecrets({ version: 2, values: { TOKEN: SECOND } }), {
       code: /session_revoked|sidecar_unreachable/,
     })
@@ -169,7 +186,7 @@ for (const transport of ['unix', 'stdio'] as const) {
     assertUnsaid(setting, transport)
   })
 
-  test(`over ${transport} without a controller secrets are kept for the grace and no longer; what needs none passes; one that comes back has them given again`, async () => {
+  test(`I??-channel over ${transport} without a controller secrets are kept for the grace and no longer; what needs none passes; one that comes back has them given again`, async () => {
     await using setting = await openControlled(transport, { graceMs: 500 })
     assert.equal(await setting.ask(), FIRST)
     await setting.leave()
@@ -179,6 +196,7 @@ for (const transport of ['unix', 'stdio'] as const) {
     assert.equal(await setting.ask(), 'controller_unavailable')
     assert.equal(setting.upstream.requests.length, sent)
     assert.equal(await setting.ask('/without'), 'no credential')
+    assert.equal(await isReachable(setting, FIRST), false)
     setting.session.bundle = { version: 2, values: { TOKEN: THIRD } }
     await setting.comeBack()
     assert.equal(await setting.ask(), THIRD)
@@ -193,7 +211,7 @@ for (const transport of ['unix', 'stdio'] as const) {
     assertUnsaid(setting, transport)
   })
 
-  test(`over ${transport} a lease that was revoked while no controller was there ends the session when one is back`, async () => {
+  test(`I??-channel over ${transport} a lease that was revoked while no controller was there ends the session when one is back`, async () => {
     await using setting = await openControlled(transport)
     await setting.leave()
     setting.session.isRevoked = true

@@ -108,6 +108,7 @@ export async function startSidecar(options: {
     SALLYPORT_SUBNET: '127.0.0.0/8',
     SALLYPORT_POLICY: policy,
     SALLYPORT_CA_DIR: join(folder, 'ca'),
+    NODE_OPTIONS: `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${folder}`,
     ...options.env,
   }
   const child = spawn(process.execPath, [MAIN, 'sidecar'], { env, stdio: ['pipe', 'pipe', 'pipe'] })

@@ -83,6 +83,7 @@ class SidecarPeer implements Peer {
     const { session, guard, version, graceMs } = this.#parts
     if (method !== 'INIT_HELLO') throw refused('INIT_HELLO comes first')
     const hello = parsed(Hello.safeParse(params).data, method)
+    // I??-channel: nothing is said to whoever has no lease that holds now.
     if (!isLease(hello, this.#parts)) throw refused('the lease is not the one of this session')
     const mismatch = mismatchOf(hello, version)
     if (mismatch) {
@@ -139,7 +140,7 @@ function isLease({ session: named, lease, proof }: Hello, { session, nonce }: Pe
 
 function mismatchOf({ protocol, image }: Hello, version: string): SallyportError | undefined {
   if (protocol === CONTROL_PROTOCOL && image === version) return undefined
-  const hint = 'use the sidecar image of the daemon’s version, and start the session anew'
+  const hint = 'use the sidecar image that belongs to the daemon, and start the session anew'
   const message =
     protocol === CONTROL_PROTOCOL
       ? `the sidecar is version ${shown(image)}, the controller ${version}`

@@ -170,7 +170,7 @@ test('a proof is of one lease and one nonce', () => {
 test('a controller that attaches finds the streams in the middle of frames of the one before, and both begin anew', async () => {
   const [outside, inside] = duplexPair()
   const connections: { stream: Duplex; nonce: string }[] = []
-  using _accepting = acceptMarked(inside, inside, (stream, nonce) => void connections.push({ stream, nonce }))
+  using accepting = acceptMarked(inside, inside, (stream, nonce) => void connections.push({ stream, nonce }))
   outside.write(Buffer.from([0, 0, 16, 0, 0x7b, 0x22]))
   inside.write(Buffer.from('half a frame of before\n'))
   for (const nonce of ['a'.repeat(32), 'b'.repeat(32)]) {
@@ -185,4 +185,6 @@ test('a controller that attaches finds the streams in the middle of frames of th
     outside.removeAllListeners('data')
   }
   assert.equal(connections[0]?.stream.destroyed, true)
+  accepting[Symbol.dispose]()
+  assert.equal(connections[1]?.stream.destroyed, true)
 })
