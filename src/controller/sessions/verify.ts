@@ -34,8 +34,10 @@ export function containerDifferences(asked: Asked, found: ContainerInspection, e
   const lines = new Differences()
   lines.compare('Name', options.name, found.Name.replace(/^\//, ''))
   lines.compare('Image', options.Image, found.Image)
-  for (const field of ['User', 'Entrypoint', 'Cmd', 'WorkingDir', 'Tty', 'OpenStdin', 'StdinOnce', 'Healthcheck'] as const)
+  for (const field of ['User', 'Entrypoint', 'Cmd', 'WorkingDir', 'Tty', 'OpenStdin', 'StdinOnce'] as const)
     lines.compare(`Config.${field}`, options[field], config[field])
+  // The image's intervals stay beside it, and mean nothing without a test.
+  lines.compare('Config.Healthcheck.Test', options.Healthcheck.Test, config.Healthcheck?.Test)
   for (const [name, value] of Object.entries(options.Labels)) lines.compare(`Config.Labels.${name}`, value, config.Labels?.[name])
   const added = Object.keys(config.Labels ?? {}).filter((name) => name.startsWith('sallyport.') && options.Labels[name] === undefined)
   for (const name of added) lines.add(`Config.Labels.${name} was added`)
