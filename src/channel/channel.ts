@@ -10,6 +10,7 @@ import { broken, createFrameDecoder, encodeFrame } from './frames.ts'
 export { createAllowance, type Allowance } from './allowance.ts'
 export { acceptMarked, offerMarked } from './marked-stream.ts'
 export { isProof, proofOf } from './proof.ts'
+export { encodeFrames, encodeJsonFrame, FrameDecoder, type StreamFrame } from './stream-frames.ts'
 
 export type ChannelOptions = {
   /** What one frame of the peer may have, and what it takes itself. Asked for with each frame. */

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
-import { encodeFrames, encodeJsonFrame, FrameDecoder } from '../channel/stream-frames.ts'
+import { encodeFrames, encodeJsonFrame, FrameDecoder } from '../channel/channel.ts'
 import { createTerminalFilter, type TerminalFilter } from '../controller/terminal/filter.ts'
 import type { Profile } from '../controller/terminal/sequences.ts'
 import { SallyportError } from '../kernel/errors.ts'

@@ -24,13 +24,11 @@ export type {
   EffectiveRoute,
   EffectiveRule,
   Facts,
-  FilesystemPolicy,
   Place,
   Policy,
   Route,
   SecretGrant,
   Said,
-  SessionPolicySection,
   TunnelDecision,
 } from './model.ts'
 export { closedPolicy } from './closed.ts'

@@ -76,8 +76,9 @@ export function takeStreams(
   }
 }
 
-function served({ stream, stderr, resize, exitCode }: EngineStream, codeOfAgent = exitCode): ServedStream {
-  return { stream, ...(stderr && { stderr }), resize: (size) => resize(size), exitCode: codeOfAgent }
+function served(program: EngineStream, codeOfAgent?: () => Promise<number>): ServedStream {
+  const { stream, stderr } = program
+  return { stream, ...(stderr && { stderr }), resize: (size) => program.resize(size), exitCode: codeOfAgent ?? (() => program.exitCode()) }
 }
 
 function wants(request: IncomingMessage, protocol: string): void {

@@ -206,7 +206,7 @@ async function makeNetworks(parts: SessionParts, rising: Rising): Promise<Jail> 
       await Promise.all(networks.map((network) => verifyNetwork(engine, network, [])))
       return jail
     }
-    await Promise.all(made.map((one) => (one === undefined ? undefined : engine.removeNetwork(one))))
+    await Promise.all(made.flatMap((one) => (one === undefined ? [] : [engine.removeNetwork(one)])))
     if (!isOverlap(failed.reason) || attempt === LIMITS.jailTriesMax) throw failed.reason
     taken.push({ id: '', name: '', labels: {}, project: '', subnets: [whole.subnet] })
   }

@@ -70,7 +70,7 @@ function caller(docker: Docker): Caller {
       ...(signals.length > 0 && { abortSignal: AbortSignal.any(signals) }),
     }
     return new Promise((resolve, reject) => {
-      docker.modem.dial(dial as never, (error: unknown, result: unknown) => {
+      docker.modem.dial(dial, (error: unknown, result: unknown) => {
         if (error === null || error === undefined) resolve(result)
         else reject(signal?.aborted === true ? (signal.reason as Error) : translated(error, `${method} ${path}`))
       })

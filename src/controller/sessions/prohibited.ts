@@ -91,7 +91,7 @@ const ENGINE_VARIABLES =
   /^(?:DOCKER_(?:HOST|CONTEXT|TLS|TLS_VERIFY|CERT_PATH|CONFIG|API_VERSION)|CONTAINER_HOST|CONTAINERD_(?:ADDRESS|NAMESPACE)|BUILDKIT_HOST|PODMAN_HOST)$/i
 
 /** Where an image may declare no volume: what is there is ours, or the system's. */
-const SYSTEM_FOLDERS = [
+const SYSTEM_FOLDERS = new Set([
   '/',
   '/bin',
   '/boot',
@@ -105,7 +105,7 @@ const SYSTEM_FOLDERS = [
   '/sbin',
   '/sys',
   '/usr',
-]
+])
 
 /**
  * Refuses what would undo the hardening, in whatever spelling, by its name and with the reason.
@@ -144,7 +144,7 @@ export function refuseVariables(names: Iterable<string>, own: ReadonlySet<string
 export function refuseImage(name: string, image: Pick<ImageFacts, 'volumes' | 'labels'>): void {
   for (const volume of image.volumes) {
     const path = volume.replace(/\/+$/, '') || '/'
-    if (SYSTEM_FOLDERS.includes(path) || !path.startsWith('/') || path.split('/').includes('..'))
+    if (SYSTEM_FOLDERS.has(path) || !path.startsWith('/') || path.split('/').includes('..'))
       prohibit(`the image ${name} with the volume ${volume}`, 'a volume there takes the place of the system’s files or ours')
   }
   const label = Object.keys(image.labels).find((key) => key.startsWith('sallyport.'))

@@ -59,14 +59,14 @@ export function foldersOf(files: SessionPlan['agent']['files']): string[] {
 /** What the agent trusts: the roots of its image and the session's authority, in every place where programs look. */
 export function writeTrust(folder: string, roots: ImageRoots, certificatePem: string, system: Pick<System, 'random'>): Bind[] {
   const trust = join(folder, 'trust')
-  const own = `${certificatePem.trimEnd()}\n`
+  const authority = `${certificatePem.trimEnd()}\n`
   const known = roots.pem.match(CERTIFICATE) ?? []
-  publish(join(trust, 'bundle.crt'), roots.pem === '' ? own : `${roots.pem.trimEnd()}\n${own}`)
-  publish(join(trust, 'ca.crt'), own)
+  publish(join(trust, 'bundle.crt'), roots.pem === '' ? authority : `${roots.pem.trimEnd()}\n${authority}`)
+  publish(join(trust, 'ca.crt'), authority)
   publish(
     join(trust, 'truststore.p12'),
     // A JVM has one store: without roots of the image those that Node brings.
-    javaTruststore([own, ...(known.length > 0 ? known : rootCertificates)], TRUSTSTORE_PASSWORD, system),
+    javaTruststore([authority, ...(known.length > 0 ? known : rootCertificates)], TRUSTSTORE_PASSWORD, system),
   )
   return [
     { source: trust, target: '/sallyport', readOnly: true },

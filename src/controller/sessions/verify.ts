@@ -55,7 +55,6 @@ export function networkDifferences(asked: NetworkOptions, found: NetworkInspecti
   const lines = new Differences()
   for (const field of ['Name', 'Driver', 'Internal', 'Attachable', 'Ingress', 'EnableIPv6', 'Labels'] as const)
     lines.compare(`network ${asked.Name}: ${field}`, asked[field], found[field])
-  const subnets = (network: Pick<NetworkOptions, 'IPAM'>) => (network.IPAM.Config ?? []).map(({ Subnet, IPRange }) => ({ Subnet, IPRange }))
   lines.compare(`network ${asked.Name}: IPAM.Config`, subnets(asked), subnets(found))
   const ours = (options: Readonly<Record<string, string>> | null) =>
     Object.fromEntries(
@@ -65,6 +64,10 @@ export function networkDifferences(asked: NetworkOptions, found: NetworkInspecti
   for (const { Name } of Object.values(found.Containers ?? {}))
     if (!containers.includes(Name)) lines.add(`network ${asked.Name}: ${Name} is on it`)
   return lines.all
+}
+
+function subnets(network: Pick<NetworkOptions, 'IPAM'>) {
+  return (network.IPAM.Config ?? []).map(({ Subnet, IPRange }) => ({ Subnet, IPRange }))
 }
 
 class Differences {

@@ -1,7 +1,7 @@
 import type { Duplex, Readable } from 'node:stream'
 import { once } from 'node:events'
 import type { z } from 'zod'
-import { encodeFrames, encodeJsonFrame, FrameDecoder, type StreamFrame } from '../../channel/stream-frames.ts'
+import { encodeFrames, encodeJsonFrame, FrameDecoder, type StreamFrame } from '../../channel/channel.ts'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { FRAME, TerminalSize, type FrameType } from '../../wire/stream-frames.ts'
