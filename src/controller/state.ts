@@ -72,7 +72,10 @@ export function openState(file: string, system: Pick<System, 'now'>): StateFile 
 
 function migrate(database: DatabaseSync, file: string): void {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number }
-  if (version > VERSION) throw new SallyportError('state_invalid', `${file} is of version ${version}, which this Sallyport does not know`, { hint: 'use the newer one' })
+  if (version > VERSION)
+    throw new SallyportError('state_invalid', `${file} is of version ${version}, which this Sallyport does not know`, {
+      hint: 'use the newer one',
+    })
   if (version === VERSION) {
     const { quick_check: found } = database.prepare('PRAGMA quick_check(1)').get() as { quick_check: string }
     if (found !== 'ok') throw new Error(found)

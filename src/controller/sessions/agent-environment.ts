@@ -37,7 +37,9 @@ export function agentEnvironment(lease: string, proxyPassword: string | undefine
   return {
     HOME: AGENT_HOME,
     // curl reads http_proxy in lower case only (httpoxy), others only upper case.
-    ...Object.fromEntries(['http_proxy', 'https_proxy', 'all_proxy', 'HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].map((name) => [name, proxy])),
+    ...Object.fromEntries(
+      ['http_proxy', 'https_proxy', 'all_proxy', 'HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].map((name) => [name, proxy]),
+    ),
     no_proxy: DIRECT,
     NO_PROXY: DIRECT,
     NODE_USE_ENV_PROXY: '1',

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { createVerified, startVerified, verifyNetwork } from './containers.ts'
-import { isOverlap } from './docker-engine.ts'
+import { isOverlap } from './engine-call.ts'
 import type { ContainerOptions, EngineInfo } from './engine.ts'
 import { controlStream, gateReady, leaseDigest, openGateLink, type LiveSession } from './gate.ts'
 import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
@@ -95,7 +95,12 @@ async function layOut(parts: SessionParts, rising: Rising, folder: string) {
   const work = [
     makeNetworks(parts, rising),
     imageRoots(parts.engine, rising.agentImage.id, join(parts.home, 'roots'), trust, parts.system),
-    parts.workspace.mounts({ workspace: record.workspace, filesystem: plan.filesystem, owner: record.owner, filesDir: join(folder, 'files') }),
+    parts.workspace.mounts({
+      workspace: record.workspace,
+      filesystem: plan.filesystem,
+      owner: record.owner,
+      filesDir: join(folder, 'files'),
+    }),
     openGateLink(parts, rising.live, record, { onState: rising.onGate, renew: () => {} }),
   ] as const
   rising.pending.push(...work)
@@ -164,7 +169,13 @@ export function auditEvent(
 async function issueAgentLease(parts: SessionParts, rising: Rising): Promise<IssuedLease> {
   const { id, request, record } = rising
   const role = request.role === undefined ? {} : { role: request.role }
-  const lease = await parts.leases.issue({ session: id, workspace: record.workspace, agent: request.harness ?? 'agent', audience: 'agent', ...role })
+  const lease = await parts.leases.issue({
+    session: id,
+    workspace: record.workspace,
+    agent: request.harness ?? 'agent',
+    audience: 'agent',
+    ...role,
+  })
   parts.state.addLease(lease.id, id)
   save(parts, rising, { agentLeases: [lease.token, lease.short].map(leaseDigest) })
   return lease
@@ -195,7 +206,7 @@ async function makeNetworks(parts: SessionParts, rising: Rising): Promise<Jail> 
       await Promise.all(networks.map((network) => verifyNetwork(engine, network, [])))
       return jail
     }
-    await Promise.all(made.map((one) => (one === undefined ? undefined : engine.removeNetwork(one))))
+    await Promise.all(made.filter((one) => one !== undefined).map((one) => engine.removeNetwork(one)))
     if (!isOverlap(failed.reason) || attempt === LIMITS.jailTriesMax) throw failed.reason
     taken.push({ id: '', name: '', labels: {}, project: '', subnets: [whole.subnet] })
   }
@@ -205,4 +216,3 @@ function save(parts: SessionParts, rising: Rising, change: Partial<SessionRecord
   rising.record = { ...rising.record, ...change }
   parts.state.save(rising.id, rising.record)
 }
-

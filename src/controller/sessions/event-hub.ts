@@ -14,15 +14,15 @@ export function createEventHub<E>(): EventHub<E> {
     },
     listen(signal) {
       const queue: E[] = []
-      let wake = (): void => {}
+      let wake: (() => void) | undefined
       const tell = (event: E): void => {
         queue.push(event)
         if (queue.length > LIMITS.sessionEventsMax) queue.shift()
-        wake()
+        wake?.()
       }
       // From now on, and not only from the first read.
       listeners.add(tell)
-      signal.addEventListener('abort', () => (listeners.delete(tell), wake()), { once: true })
+      signal.addEventListener('abort', () => (listeners.delete(tell), wake?.()), { once: true })
       return (async function* () {
         try {
           while (!signal.aborted) {

@@ -1,5 +1,5 @@
 import { connect, type ClientHttp2Session } from 'node:http2'
-import { Duplex } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Engine } from './engine.ts'

@@ -42,7 +42,13 @@ export async function openGateLink(
   hooks: { readonly onState: (state: 'connected' | 'ready' | 'lost') => void; readonly renew: (authority: AuthorityPair) => void },
 ): Promise<SessionLink> {
   const { id } = live
-  const lease = await parts.leases.issue({ session: id, workspace: record.workspace, agent: 'sidecar', audience: 'sidecar', ...roleOf(record) })
+  const lease = await parts.leases.issue({
+    session: id,
+    workspace: record.workspace,
+    agent: 'sidecar',
+    audience: 'sidecar',
+    ...roleOf(record),
+  })
   parts.state.addLease(lease.id, id)
   const link = await parts.links.open({
     id,
@@ -89,7 +95,10 @@ export async function gateReady(engine: Engine, link: SessionLink, sidecar: stri
     await Promise.race([
       link.ready(waiting),
       engine.wait(sidecar, waiting).then(async (code) => {
-        throw new SallyportError('sidecar_not_ready', `the gate ended with code ${code} before it was ready${await lastWords(engine, sidecar)}`)
+        throw new SallyportError(
+          'sidecar_not_ready',
+          `the gate ended with code ${code} before it was ready${await lastWords(engine, sidecar)}`,
+        )
       }),
       new Promise((_resolve, reject) => {
         waiting.addEventListener('abort', () => reject(waiting.reason as Error), { once: true })
@@ -98,7 +107,10 @@ export async function gateReady(engine: Engine, link: SessionLink, sidecar: stri
   } catch (error) {
     signal.throwIfAborted()
     if (!bound.aborted || error instanceof SallyportError) throw error
-    throw new SallyportError('sidecar_not_ready', `the gate was not ready within ${LIMITS.gateReadyMs} ms${await lastWords(engine, sidecar)}`)
+    throw new SallyportError(
+      'sidecar_not_ready',
+      `the gate was not ready within ${LIMITS.gateReadyMs} ms${await lastWords(engine, sidecar)}`,
+    )
   } finally {
     over.abort()
   }
@@ -116,7 +128,8 @@ export async function controlStream(engine: Engine, sidecar: string): Promise<Du
 async function lastWords(engine: Engine, sidecar: string): Promise<string> {
   let text = ''
   try {
-    for await (const piece of engine.logs(sidecar, { follow: false, tail: 3 }, AbortSignal.timeout(LIMITS.engineRetryMs))) text += piece.toString('utf8')
+    for await (const piece of engine.logs(sidecar, { follow: false, tail: 3 }, AbortSignal.timeout(LIMITS.engineRetryMs)))
+      text += piece.toString('utf8')
   } catch {
     // Gone, or it keeps no log.
   }

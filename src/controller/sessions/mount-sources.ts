@@ -15,14 +15,53 @@ export type GuardedPlaces = {
 }
 
 /** Folders of the machine itself. What lies in them is refused as well. */
-const SYSTEM = ['/proc', '/sys', '/dev', '/boot', '/etc', '/run', '/var/run', '/var/lib/docker', '/var/lib/containerd', '/var/lib/containers']
+const SYSTEM = [
+  '/proc',
+  '/sys',
+  '/dev',
+  '/boot',
+  '/etc',
+  '/run',
+  '/var/run',
+  '/var/lib/docker',
+  '/var/lib/containerd',
+  '/var/lib/containers',
+]
 /** Below /run, yet no part of the machine: what is mounted for the operator. */
 const MEDIA = ['/run/media']
 /** In the operator's home: keys and logins. */
-const HOME_SECRETS = ['.ssh', '.aws', '.gnupg', '.docker', '.kube', '.config/gcloud', '.azure', '.netrc', '.password-store', '.local/share/keyrings']
+const HOME_SECRETS = [
+  '.ssh',
+  '.aws',
+  '.gnupg',
+  '.docker',
+  '.kube',
+  '.config/gcloud',
+  '.azure',
+  '.netrc',
+  '.password-store',
+  '.local/share/keyrings',
+]
 
 /** Where mounts may not be in the container: what is ours, and the system's. */
-const OWN_TARGETS = ['/', '/bin', '/boot', '/dev', '/etc', '/lib', '/lib64', '/proc', '/run', '/sallyport', '/sbin', '/sys', '/usr', '/tmp', '/workspace', '/home/agent']
+const OWN_TARGETS = [
+  '/',
+  '/bin',
+  '/boot',
+  '/dev',
+  '/etc',
+  '/lib',
+  '/lib64',
+  '/proc',
+  '/run',
+  '/sallyport',
+  '/sbin',
+  '/sys',
+  '/usr',
+  '/tmp',
+  '/workspace',
+  '/home/agent',
+]
 
 /**
  * The places of this machine. `home` is Sallyport's state, `socket` the engine's socket and `rootFolder` its state where it runs

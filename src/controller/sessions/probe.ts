@@ -45,7 +45,8 @@ async function runProbe(
   const { engine, home } = parts
   const { agent, sidecar, ids } = record
   const [image, twin] = await Promise.all([engine.image(sidecar?.options.Image ?? ''), engine.inspect(ids.agent ?? '')])
-  if (agent === undefined || image === undefined || twin === undefined) throw new SallyportError('session_not_running', `session ${id} is not up`)
+  if (agent === undefined || image === undefined || twin === undefined)
+    throw new SallyportError('session_not_running', `session ${id} is not up`)
   const [program, ...args] = gateCommand(image, command)
   const options: ContainerOptions = {
     ...agent.options,

@@ -20,7 +20,11 @@ const HOST_NAMESPACE = 'the session would see or touch that part of the host, or
 export const PROHIBITIONS: readonly Prohibition[] = [
   { setting: 'privileged', spellings: ['privileged'], reason: 'a privileged container is root on the host' },
   { setting: 'pid', spellings: ['pid', 'pidmode'], reason: HOST_NAMESPACE, isHarmless: isPrivate },
-  { setting: 'network_mode', spellings: ['network', 'networkmode', 'net', 'networks'], reason: 'the only network of a session is its own jail' },
+  {
+    setting: 'network_mode',
+    spellings: ['network', 'networkmode', 'net', 'networks'],
+    reason: 'the only network of a session is its own jail',
+  },
   { setting: 'ipc', spellings: ['ipc', 'ipcmode'], reason: HOST_NAMESPACE, isHarmless: isPrivate },
   { setting: 'uts', spellings: ['uts', 'utsmode'], reason: HOST_NAMESPACE, isHarmless: isPrivate },
   { setting: 'userns_mode', spellings: ['userns', 'usernsmode'], reason: 'it would switch off the engine’s own separation of users' },
@@ -39,17 +43,41 @@ export const PROHIBITIONS: readonly Prohibition[] = [
   },
   { setting: 'sysctls', spellings: ['sysctls', 'sysctl'], reason: 'the kernel settings of a session are what keeps it in its network' },
   { setting: 'volumes_from', spellings: ['volumesfrom'], reason: 'it would bring the mounts of another container' },
-  { setting: 'volumes', spellings: ['volumes', 'volume', 'binds', 'volumedriver', 'tmpfs'], reason: 'what is mounted is named by session.mounts, where it is looked at' },
+  {
+    setting: 'volumes',
+    spellings: ['volumes', 'volume', 'binds', 'volumedriver', 'tmpfs'],
+    reason: 'what is mounted is named by session.mounts, where it is looked at',
+  },
   { setting: 'read_only', spellings: ['readonly', 'readonlyrootfs'], reason: 'the root filesystem is read-only', isHarmless: isTrue },
-  { setting: 'ports', spellings: ['ports', 'publish', 'expose', 'publishallports', 'portbindings'], reason: 'nothing outside reaches into the jail; sallyport forward does, for you alone' },
+  {
+    setting: 'ports',
+    spellings: ['ports', 'publish', 'expose', 'publishallports', 'portbindings'],
+    reason: 'nothing outside reaches into the jail; sallyport forward does, for you alone',
+  },
   { setting: 'links', spellings: ['links', 'link', 'externallinks'], reason: 'a session reaches its gate and nobody else' },
-  { setting: 'dns', spellings: ['dns', 'dnssearch', 'dnsopt', 'dnsoptions', 'extrahosts', 'addhost'], reason: 'the only resolver of a session is its gate' },
+  {
+    setting: 'dns',
+    spellings: ['dns', 'dnssearch', 'dnsopt', 'dnsoptions', 'extrahosts', 'addhost'],
+    reason: 'the only resolver of a session is its gate',
+  },
   { setting: 'group_add', spellings: ['groupadd', 'groups'], reason: 'a group of the host (docker, disk) is a way to the host' },
-  { setting: 'masked_paths', spellings: ['maskedpaths', 'readonlypaths', 'systempaths'], reason: 'these parts of the kernel’s files belong to the machine' },
+  {
+    setting: 'masked_paths',
+    spellings: ['maskedpaths', 'readonlypaths', 'systempaths'],
+    reason: 'these parts of the kernel’s files belong to the machine',
+  },
   { setting: 'oom', spellings: ['oomkilldisable', 'oomscoreadj'], reason: 'the agent goes first when memory ends, and not the host' },
-  { setting: 'ulimits', spellings: ['ulimits', 'ulimit', 'shmsize', 'memswaplimit', 'memoryswap', 'memswappiness'], reason: 'limits are memory, cpus and pids of session' },
+  {
+    setting: 'ulimits',
+    spellings: ['ulimits', 'ulimit', 'shmsize', 'memswaplimit', 'memoryswap', 'memswappiness'],
+    reason: 'limits are memory, cpus and pids of session',
+  },
   { setting: 'restart', spellings: ['restart', 'restartpolicy', 'autoremove', 'rm'], reason: 'the life of a session is the controller’s' },
-  { setting: 'logging', spellings: ['logging', 'logdriver', 'logopt', 'logconfig'], reason: 'what the agent prints is bounded and read by the controller' },
+  {
+    setting: 'logging',
+    spellings: ['logging', 'logdriver', 'logopt', 'logconfig'],
+    reason: 'what the agent prints is bounded and read by the controller',
+  },
   { setting: 'entrypoint', spellings: ['entrypoint', 'healthcheck'], reason: 'what a session runs is its command and nothing beside' },
   { setting: 'labels', spellings: ['labels', 'label', 'annotations'], reason: 'labels say whose a container is' },
   { setting: 'init', spellings: ['init'], reason: 'a session has an init of ours', isHarmless: isTrue },
@@ -59,10 +87,25 @@ export const PROHIBITIONS: readonly Prohibition[] = [
 const ALLOWED = ['image', 'memory', 'cpus', 'pids', 'runtime', 'seccomp', 'user', 'environment', 'mounts']
 
 /** The engine's API by another way: a program that finds these talks to an engine. */
-const ENGINE_VARIABLES = /^(?:DOCKER_(?:HOST|CONTEXT|TLS|TLS_VERIFY|CERT_PATH|CONFIG|API_VERSION)|CONTAINER_HOST|CONTAINERD_(?:ADDRESS|NAMESPACE)|BUILDKIT_HOST|PODMAN_HOST)$/i
+const ENGINE_VARIABLES =
+  /^(?:DOCKER_(?:HOST|CONTEXT|TLS|TLS_VERIFY|CERT_PATH|CONFIG|API_VERSION)|CONTAINER_HOST|CONTAINERD_(?:ADDRESS|NAMESPACE)|BUILDKIT_HOST|PODMAN_HOST)$/i
 
 /** Where an image may declare no volume: what is there is ours, or the system's. */
-const SYSTEM_FOLDERS = ['/', '/bin', '/boot', '/dev', '/etc', '/lib', '/lib64', '/proc', '/run/sallyport', '/sallyport', '/sbin', '/sys', '/usr']
+const SYSTEM_FOLDERS = new Set([
+  '/',
+  '/bin',
+  '/boot',
+  '/dev',
+  '/etc',
+  '/lib',
+  '/lib64',
+  '/proc',
+  '/run/sallyport',
+  '/sallyport',
+  '/sbin',
+  '/sys',
+  '/usr',
+])
 
 /**
  * Refuses what would undo the hardening, in whatever spelling, by its name and with the reason.
@@ -86,7 +129,8 @@ export function refuseProhibited(settings: Readonly<Record<string, unknown>>): v
 /** @throws SallyportError config_prohibited for a variable that leads to an engine, or that is the gate's own */
 export function refuseVariables(names: Iterable<string>, own: ReadonlySet<string>): void {
   for (const name of names) {
-    if (ENGINE_VARIABLES.test(name)) prohibit(`the variable ${name}`, 'it leads programs to a container engine, and who commands one commands the host')
+    if (ENGINE_VARIABLES.test(name))
+      prohibit(`the variable ${name}`, 'it leads programs to a container engine, and who commands one commands the host')
     if (own.has(name)) prohibit(`the variable ${name}`, 'it is the gate’s own: the agent’s programs would miss their way out')
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) prohibit(`the variable "${name}"`, 'this is no name of a variable')
   }
@@ -100,11 +144,12 @@ export function refuseVariables(names: Iterable<string>, own: ReadonlySet<string
 export function refuseImage(name: string, image: Pick<ImageFacts, 'volumes' | 'labels'>): void {
   for (const volume of image.volumes) {
     const path = volume.replace(/\/+$/, '') || '/'
-    if (SYSTEM_FOLDERS.includes(path) || !path.startsWith('/') || path.split('/').includes('..'))
+    if (SYSTEM_FOLDERS.has(path) || !path.startsWith('/') || path.split('/').includes('..'))
       prohibit(`the image ${name} with the volume ${volume}`, 'a volume there takes the place of the system’s files or ours')
   }
   const label = Object.keys(image.labels).find((key) => key.startsWith('sallyport.'))
-  if (label !== undefined) prohibit(`the image ${name} with the label ${label}`, 'these labels say whose a container is, and what may be removed')
+  if (label !== undefined)
+    prohibit(`the image ${name} with the label ${label}`, 'these labels say whose a container is, and what may be removed')
 }
 
 /** @throws SallyportError config_prohibited */

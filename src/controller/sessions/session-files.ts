@@ -46,14 +46,14 @@ export function foldersOf(files: SessionPlan['agent']['files']): string[] {
 /** What the agent trusts: the roots of its image and the session's authority, in every place where programs look. */
 export function writeTrust(folder: string, roots: ImageRoots, certificatePem: string, system: Pick<System, 'random'>): Bind[] {
   const trust = join(folder, 'trust')
-  const own = `${certificatePem.trimEnd()}\n`
+  const authority = `${certificatePem.trimEnd()}\n`
   const known = roots.pem.match(CERTIFICATE) ?? []
-  publish(join(trust, 'bundle.crt'), roots.pem === '' ? own : `${roots.pem.trimEnd()}\n${own}`)
-  publish(join(trust, 'ca.crt'), own)
+  publish(join(trust, 'bundle.crt'), roots.pem === '' ? authority : `${roots.pem.trimEnd()}\n${authority}`)
+  publish(join(trust, 'ca.crt'), authority)
   publish(
     join(trust, 'truststore.p12'),
     // A JVM has one store: without roots of the image those that Node brings.
-    javaTruststore([own, ...(known.length > 0 ? known : rootCertificates)], TRUSTSTORE_PASSWORD, system),
+    javaTruststore([authority, ...(known.length > 0 ? known : rootCertificates)], TRUSTSTORE_PASSWORD, system),
   )
   return [
     { source: trust, target: '/sallyport', readOnly: true },
@@ -63,7 +63,10 @@ export function writeTrust(folder: string, roots: ImageRoots, certificatePem: st
 
 /** Each file whole or not at all, since the gate reads them when they change. Gives their paths in the sidecar. */
 export async function writePolicy(folder: string, policy: readonly PolicyText[]): Promise<string[]> {
-  const files = policy.map(({ name, content }, index) => ({ name: `${String(index).padStart(2, '0')}-${name.replaceAll(/[^\w.-]/g, '_')}`, content }))
+  const files = policy.map(({ name, content }, index) => ({
+    name: `${String(index).padStart(2, '0')}-${name.replaceAll(/[^\w.-]/g, '_')}`,
+    content,
+  }))
   for (const { name, content } of files) {
     const file = join(folder, 'policy', name)
     await writeFile(`${file}.new`, content, { mode: 0o644 })

@@ -51,7 +51,10 @@ export function engineName(session: string, role: Role): string {
  * The session of something in the engine, where it is of this home: name and labels must agree, so that a foreign container whose image
  * carries such labels is left alone.
  */
-export function sessionOf(home: string, { name, labels }: { readonly name: string; readonly labels: Readonly<Record<string, string>> }): string | undefined {
+export function sessionOf(
+  home: string,
+  { name, labels }: { readonly name: string; readonly labels: Readonly<Record<string, string>> },
+): string | undefined {
   const session = labels['sallyport.session'] ?? ''
   const role = labels['sallyport.role'] ?? ''
   if (labels['sallyport.home'] !== homeLabel(home)['sallyport.home'] || !ID.test(session)) return undefined

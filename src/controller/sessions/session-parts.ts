@@ -100,7 +100,7 @@ export type LinkedSession = {
   /** SHA-256, hex, of each text that the agent may show as its lease. */
   agentLeases(): readonly string[]
   onLines(lines: readonly string[]): Promise<void>
-  onState(state: 'connected' | 'ready' | 'lost'): void
+  onState(this: void, state: 'connected' | 'ready' | 'lost'): void
 }
 export type SecretBundle = { readonly version: number; readonly values: Readonly<Record<string, string>> }
 export type AuthorityPair = { readonly certificatePem: string; readonly keyPem: string }

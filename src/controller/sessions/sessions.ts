@@ -128,7 +128,14 @@ class SessionManager {
     const report = (code: string): void => log.error({ code }, 'the engine is away; sessions are looked at when it is back')
     const over = this.#over.signal
     this.#background.push(
-      watchEngine(engine, home, (event) => this.#onEvent(event), () => this.#resync(), report, over),
+      watchEngine(
+        engine,
+        home,
+        (event) => this.#onEvent(event),
+        () => this.#resync(),
+        report,
+        over,
+      ),
       delay(LIMITS.reapAgainMs, undefined, { signal: over, ref: false })
         .then(() => reapStrays(this.#parts))
         .catch((error: unknown) => {
@@ -163,7 +170,8 @@ class SessionManager {
     const record = recordOf(row)
     const { agent, ids } = record
     const live = this.#live.get(id)
-    if (row.state !== 'running' || live === undefined || agent === undefined || ids.agent === undefined) throw notRunning(session, `is ${row.state}`)
+    if (row.state !== 'running' || live === undefined || agent === undefined || ids.agent === undefined)
+      throw notRunning(session, `is ${row.state}`)
     const { engine, state } = this.#parts
     const info = await engine.info()
     // Its variables are in the engine alone: the lease is one of them.
@@ -264,7 +272,9 @@ class SessionManager {
 
   #refuseTaken(name: string): void {
     if (!this.#parts.state.live().some((row) => row.name === name)) return
-    throw new SallyportError('config_invalid', `there is a session "${name}" already`, { hint: 'end it, or choose another name with --name' })
+    throw new SallyportError('config_invalid', `there is a session "${name}" already`, {
+      hint: 'end it, or choose another name with --name',
+    })
   }
 
   #onGate(id: string) {

@@ -19,11 +19,7 @@ const ENGINE_DEFAULTS: Readonly<Record<string, readonly unknown[]>> = {
 }
 
 /** `environment`: what `Env` was, with what the image adds to it. */
-export function askedOf(
-  { Env, ...options }: ContainerOptions,
-  imageEnvironment: readonly string[],
-  networks: Asked['networks'],
-): Asked {
+export function askedOf({ Env, ...options }: ContainerOptions, imageEnvironment: readonly string[], networks: Asked['networks']): Asked {
   return { options, variables: digests([...imageEnvironment, ...Env]), networks }
 }
 
@@ -38,8 +34,10 @@ export function containerDifferences(asked: Asked, found: ContainerInspection, e
   const lines = new Differences()
   lines.compare('Name', options.name, found.Name.replace(/^\//, ''))
   lines.compare('Image', options.Image, found.Image)
-  for (const field of ['User', 'Entrypoint', 'Cmd', 'WorkingDir', 'Tty', 'OpenStdin', 'StdinOnce', 'Healthcheck'] as const)
+  for (const field of ['User', 'Entrypoint', 'Cmd', 'WorkingDir', 'Tty', 'OpenStdin', 'StdinOnce'] as const)
     lines.compare(`Config.${field}`, options[field], config[field])
+  // The image's times stay beside it; without a test they mean nothing.
+  lines.compare('Config.Healthcheck.Test', options.Healthcheck.Test, config.Healthcheck?.Test)
   for (const [name, value] of Object.entries(options.Labels)) lines.compare(`Config.Labels.${name}`, value, config.Labels?.[name])
   const added = Object.keys(config.Labels ?? {}).filter((name) => name.startsWith('sallyport.') && options.Labels[name] === undefined)
   for (const name of added) lines.add(`Config.Labels.${name} was added`)
@@ -57,13 +55,19 @@ export function networkDifferences(asked: NetworkOptions, found: NetworkInspecti
   const lines = new Differences()
   for (const field of ['Name', 'Driver', 'Internal', 'Attachable', 'Ingress', 'EnableIPv6', 'Labels'] as const)
     lines.compare(`network ${asked.Name}: ${field}`, asked[field], found[field])
-  const subnets = (network: Pick<NetworkOptions, 'IPAM'>) => (network.IPAM.Config ?? []).map(({ Subnet, IPRange }) => ({ Subnet, IPRange }))
   lines.compare(`network ${asked.Name}: IPAM.Config`, subnets(asked), subnets(found))
   const ours = (options: Readonly<Record<string, string>> | null) =>
-    Object.fromEntries(Object.entries(options ?? {}).filter(([name]) => name.startsWith('com.docker.network.bridge.') || name in asked.Options))
+    Object.fromEntries(
+      Object.entries(options ?? {}).filter(([name]) => name.startsWith('com.docker.network.bridge.') || name in asked.Options),
+    )
   lines.compare(`network ${asked.Name}: Options`, asked.Options, ours(found.Options))
-  for (const { Name } of Object.values(found.Containers ?? {})) if (!containers.includes(Name)) lines.add(`network ${asked.Name}: ${Name} is on it`)
+  for (const { Name } of Object.values(found.Containers ?? {}))
+    if (!containers.includes(Name)) lines.add(`network ${asked.Name}: ${Name} is on it`)
   return lines.all
+}
+
+function subnets({ IPAM }: Pick<NetworkOptions, 'IPAM'>) {
+  return (IPAM.Config ?? []).map(({ Subnet, IPRange }) => ({ Subnet, IPRange }))
 }
 
 class Differences {
@@ -102,7 +106,9 @@ function compareHost(lines: Differences, asked: HostConfig, found: ContainerInsp
 
 /** What is really mounted: also what an image's volumes or another container brought. */
 function compareMounts(lines: Differences, { Mounts }: HostConfig, { Mounts: found }: ContainerInspection): void {
-  const asked = new Map(Mounts.map(({ Source, Target, ReadOnly }) => [Target, { Type: 'bind', Source, RW: !ReadOnly, Propagation: 'rprivate' }]))
+  const asked = new Map(
+    Mounts.map(({ Source, Target, ReadOnly }) => [Target, { Type: 'bind', Source, RW: !ReadOnly, Propagation: 'rprivate' }]),
+  )
   for (const { Type, Source, Destination, RW, Propagation } of found) {
     const wanted = asked.get(Destination)
     if (wanted === undefined) lines.add(`Mounts: ${Type} ${Source || '(new)'} at ${Destination} was added`)
