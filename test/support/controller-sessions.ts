@@ -6,7 +6,7 @@ import { createDockerEngine } from '../../src/controller/sessions/docker-engine.
 import { engineAddress } from '../../src/controller/sessions/engine-address.ts'
 import type { Engine } from '../../src/controller/sessions/engine.ts'
 import { ownerOf } from '../../src/controller/sessions/owner.ts'
-import { engineName, homeLabel } from '../../src/controller/sessions/session-names.ts'
+import { engineName, homeLabel, sessionOf } from '../../src/controller/sessions/session-names.ts'
 import type {
   AuthorityPair,
   FilesystemPolicy,
@@ -123,10 +123,8 @@ export async function engineInventory(): Promise<string[]> {
 }
 
 async function removeLeft(engine: Engine, home: string): Promise<void> {
-  const label = homeLabel(home)
-  for (const { id } of await engine.containers(label)) await engine.remove(id)
-  for (const network of await engine.networks())
-    if (network.labels['sallyport.home'] === label['sallyport.home']) await engine.removeNetwork(network.id)
+  for (const one of await engine.containers(homeLabel(home))) if (sessionOf(home, one) !== undefined) await engine.remove(one.id)
+  for (const network of await engine.networks()) if (sessionOf(home, network) !== undefined) await engine.removeNetwork(network.id)
 }
 
 function createParts(
@@ -149,15 +147,20 @@ function createParts(
         await mkdir(socketDir, { recursive: true, mode: 0o700 })
         writeFileSync(join(socketDir, 'lease'), sidecarLease, { mode: 0o600 })
         if (process.getuid?.() === 0) await chown(socketDir, owner.uid, owner.gid)
+        const readies = (text: string): number => text.split('"event":"ready"').length - 1
+        const sidecar = engineName(id, 'sidecar')
+        // Of a gate that ran before: it is ready when it says so once more, unless it runs still.
+        const state = await engine.inspect(sidecar)
+        const before = state === undefined || state.State.Running ? 0 : readies(await textOf(engine.logs(sidecar, { follow: false }, new AbortController().signal)))
         return {
           socketDir,
           async ready(signal) {
             let text = ''
-            for await (const piece of engine.logs(engineName(id, 'sidecar'), { follow: true }, signal)) {
+            for await (const piece of engine.logs(sidecar, { follow: true }, signal)) {
               text += piece.toString('utf8')
-              if (text.includes('"event":"ready"')) return onState('ready')
+              if (readies(text) > before) return onState('ready')
             }
-            throw new Error('it ended')
+            await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
           },
           attach: () => {},
           pushSecrets: async () => {},

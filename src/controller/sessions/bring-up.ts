@@ -65,11 +65,12 @@ export async function bringUp(parts: SessionParts, rising: Rising, step: Step, s
   } else if (!rising.request.selftest) {
     await parts.audit(auditEvent(rising, 'selftest_skipped'))
   }
-  signal.throwIfAborted()
 
   step('agent')
+  signal.throwIfAborted()
   await parts.audit(auditEvent(rising, 'running', [`image ${rising.plan.agent.image} ${rising.agentImage.id}`]))
   await startAgent(parts, rising.live, { ...rising.record, id: rising.id }, container, rising.info)
+  signal.throwIfAborted()
   parts.state.move(rising.id, 'running')
 }
 
