@@ -3,7 +3,7 @@ import { basename, join } from 'node:path'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { createVerified, startVerified, verifyNetwork } from './containers.ts'
-import { isOverlap } from './docker-engine.ts'
+import { isOverlap } from './engine-call.ts'
 import type { ContainerOptions, EngineInfo } from './engine.ts'
 import { controlStream, gateReady, leaseDigest, openGateLink, type LiveSession } from './gate.ts'
 import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
@@ -65,11 +65,12 @@ export async function bringUp(parts: SessionParts, rising: Rising, step: Step, s
   } else if (!rising.request.selftest) {
     await parts.audit(auditEvent(rising, 'selftest_skipped'))
   }
-  signal.throwIfAborted()
 
   step('agent')
+  signal.throwIfAborted()
   await parts.audit(auditEvent(rising, 'running', [`image ${rising.plan.agent.image} ${rising.agentImage.id}`]))
   await startAgent(parts, rising.live, { ...rising.record, id: rising.id }, container, rising.info)
+  signal.throwIfAborted()
   parts.state.move(rising.id, 'running')
 }
 

@@ -1,41 +1,14 @@
-import { posix } from 'node:path'
-import type { Duplex, Readable } from 'node:stream'
-import { setTimeout as delay } from 'node:timers/promises'
+import type { Readable } from 'node:stream'
 import Docker from 'dockerode'
-import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { readArchiveEntry } from './archive.ts'
-import type {
-  ContainerInspection,
-  Engine,
-  EngineEvent,
-  EngineInfo,
-  EngineStream,
-  ImageFacts,
-  NetworkInspection,
-  PullStep,
-  TerminalSize,
-} from './engine.ts'
+import type { ContainerInspection, Engine, EngineEvent, EngineInfo, ImageFacts, NetworkInspection, PullStep } from './engine.ts'
 import type { EngineAddress } from './engine-address.ts'
-import { createFrameReader, splitFrames } from './frames.ts'
-import { ProcessStream } from './process-stream.ts'
+import { orNothing, pairs, translated, type Caller } from './engine-call.ts'
+import { readContainerFile, resize, streamVerbs } from './engine-streams.ts'
 
 /** Of API 1.41 (Engine 20.10), by the numbers of the version. */
 const API_MIN = [1, 41] as const
-/** An exec that has ended says so in its streams a moment before it has an exit code. */
-const EXIT_LOOKS_MAX = 100
-const EXIT_LOOK_MS = 20
-
-type Call = {
-  readonly method?: 'GET' | 'POST' | 'DELETE'
-  readonly path: string
-  readonly query?: Readonly<Record<string, unknown>>
-  readonly body?: unknown
-  readonly signal?: AbortSignal
-  readonly stream?: 'read' | 'both'
-  /** A question that takes as long as it takes. */
-  readonly isLong?: boolean
-}
 
 /** The Docker Engine at this address, by dockerode. Nothing is asked of it yet. */
 export function createDockerEngine(address: EngineAddress): Engine {
@@ -52,8 +25,6 @@ export function createDockerEngine(address: EngineAddress): Engine {
     readFile: (id, path) => readContainerFile(call, id, path),
   }
 }
-
-type Caller = (call: Call) => Promise<unknown>
 
 /** One question to the engine. What is asked goes in the body: a query would be in the engine's log. */
 function caller(docker: Docker): Caller {
@@ -76,48 +47,6 @@ function caller(docker: Docker): Caller {
       })
     })
   }
-}
-
-/** What dockerode throws, with a code of ours. The engine's own words are kept: they name the program that is missing, the subnet that overlaps. */
-function translated(error: unknown, question: string): SallyportError {
-  const { statusCode, json } = error as { statusCode?: number; json?: { message?: string } | null }
-  if (statusCode === undefined) {
-    const hint =
-      codeOf(error) === 'EACCES'
-        ? 'you may not use its socket: be in its group, or use a rootless engine'
-        : 'is the Docker Engine running, and may you use it? "docker version" must show a Server'
-    return new SallyportError('engine_unavailable', `the Docker Engine does not answer (${codeOf(error)})`, { hint, cause: error })
-  }
-  const said = (json?.message ?? (error instanceof Error ? error.message.replace(/^\(HTTP code \d+\) [^-]*- /, '') : String(error))).trim()
-  return new EngineRefusal(
-    statusCode,
-    `the engine refused ${question.replaceAll(/[0-9a-f]{64}/g, (id) => id.slice(0, 12))}: ${said}`,
-    error,
-  )
-}
-
-/** `engine_refused`, with the number that the engine gave. */
-class EngineRefusal extends SallyportError {
-  readonly status: number
-
-  constructor(status: number, message: string, cause: unknown) {
-    super('engine_refused', message, { cause })
-    this.status = status
-  }
-}
-
-async function orNothing(answer: Promise<unknown>, ...statuses: number[]): Promise<unknown> {
-  try {
-    return await answer
-  } catch (error) {
-    if (error instanceof EngineRefusal && [404, ...statuses].includes(error.status)) return undefined
-    throw error
-  }
-}
-
-/** Whether a network could not be made because its subnet is in use. */
-export function isOverlap(error: unknown): boolean {
-  return error instanceof EngineRefusal && /overlaps with other one|invalid pool request/i.test(error.message)
 }
 
 type RawInfo = {
@@ -306,115 +235,4 @@ async function* events(call: Caller, labels: Readonly<Record<string, string>>, s
   }
   signal.throwIfAborted()
   throw new SallyportError('engine_unavailable', 'the engine ended its events')
-}
-
-function streamVerbs(call: Caller): Pick<Engine, 'attach' | 'exec' | 'logs'> {
-  return {
-    async attach(id, { tty, replay }) {
-      const query = { stream: true, stdin: true, stdout: true, stderr: true, logs: replay }
-      const socket = (await call({ method: 'POST', path: `/containers/${id}/attach`, query, stream: 'both' })) as Duplex
-      const ended = new Promise<void>((resolve) => socket.once('close', resolve))
-      return engineStream(socket, tty, {
-        resize: (size) => resize(call, `/containers/${id}`, size),
-        // Asked once its streams have ended: before its start the engine would take it for one that runs no more.
-        exitCode: async () => {
-          await ended
-          return ((await call({ method: 'POST', path: `/containers/${id}/wait`, isLong: true })) as { StatusCode: number }).StatusCode
-        },
-      })
-    },
-    async exec(id, { argv, user, folder, environment, tty, size }) {
-      const body = {
-        AttachStdin: true,
-        AttachStdout: true,
-        AttachStderr: true,
-        Tty: tty,
-        Cmd: argv,
-        User: user,
-        WorkingDir: folder,
-        Privileged: false,
-        Env: pairs(environment),
-        // Engines before 23 don't know it, and are told below.
-        ...(tty && size !== undefined && { ConsoleSize: [size.rows, size.columns] }),
-      }
-      const { Id } = (await call({ method: 'POST', path: `/containers/${id}/exec`, body })) as { Id: string }
-      const socket = (await call({
-        method: 'POST',
-        path: `/exec/${Id}/start`,
-        body: { Detach: false, Tty: tty },
-        stream: 'both',
-      })) as Duplex
-      const ended = new Promise<void>((resolve) => socket.once('close', resolve))
-      if (tty && size !== undefined) await resize(call, `/exec/${Id}`, size)
-      return engineStream(socket, tty, {
-        resize: (wanted) => resize(call, `/exec/${Id}`, wanted),
-        exitCode: () => ended.then(() => execExitCode(call, Id)),
-      })
-    },
-    logs: (id, options, signal) => logs(call, id, options, signal),
-  }
-}
-
-function engineStream(socket: Duplex, tty: boolean, verbs: Pick<EngineStream, 'resize' | 'exitCode'>): EngineStream {
-  // A terminal that is gone is no fault of the program's, and nobody else listens yet.
-  socket.on('error', () => {})
-  if (tty) return { stream: socket, stderr: undefined, ...verbs }
-  const { stdout, stderr } = splitFrames(socket)
-  stderr.on('error', () => {})
-  return { stream: new ProcessStream(socket, stdout), stderr, ...verbs }
-}
-
-async function execExitCode(call: Caller, exec: string): Promise<number> {
-  for (let look = 0; look < EXIT_LOOKS_MAX; look += 1) {
-    const { Running, ExitCode } = (await call({ path: `/exec/${exec}/json` })) as { Running: boolean; ExitCode: number | null }
-    if (!Running && ExitCode !== null) return ExitCode
-    await delay(EXIT_LOOK_MS)
-  }
-  throw new SallyportError('engine_refused', 'the engine does not say how a program ended')
-}
-
-async function* logs(
-  call: Caller,
-  id: string,
-  { follow, tail }: { follow: boolean; tail?: number },
-  signal: AbortSignal,
-): AsyncIterable<Buffer> {
-  const { Config } = (await call({ path: `/containers/${id}/json` })) as ContainerInspection
-  const query = { follow, stdout: true, stderr: true, tail: tail ?? 'all' }
-  const stream = (await call({ path: `/containers/${id}/logs`, query, stream: 'read', signal })) as Readable
-  const pieces: Buffer[] = []
-  const read = createFrameReader((_stream, piece) => pieces.push(piece))
-  for await (const chunk of stream) {
-    if (Config.Tty) {
-      yield chunk as Buffer
-      continue
-    }
-    read(chunk as Buffer)
-    yield* pieces.splice(0)
-  }
-}
-
-/** A file of a container, by the archive that the engine makes of it: nothing of the image is run. */
-async function readContainerFile(call: Caller, id: string, path: string): Promise<Buffer | undefined> {
-  let at = path
-  for (let links = 0; links <= LIMITS.imageLinksMax; links += 1) {
-    const stream = (await orNothing(call({ path: `/containers/${id}/archive`, query: { path: at }, stream: 'read' }))) as
-      | Readable
-      | undefined
-    if (stream === undefined) return undefined
-    const entry = await readArchiveEntry(stream, LIMITS.imageFileBytesMax)
-    stream.destroy()
-    if (entry?.kind !== 'link') return entry?.content
-    at = posix.resolve(posix.dirname(at), entry.target)
-  }
-  return undefined
-}
-
-async function resize(call: Caller, of: string, { columns, rows }: TerminalSize): Promise<void> {
-  // 409 and 500: it has ended meanwhile.
-  await orNothing(call({ method: 'POST', path: `${of}/resize`, query: { w: columns, h: rows } }), 409, 500)
-}
-
-function pairs(values: Readonly<Record<string, string>>): string[] {
-  return Object.entries(values).map(([name, value]) => `${name}=${value}`)
 }

@@ -11,7 +11,7 @@ export type Engine = {
   pull(name: string, progress: (step: PullStep) => void, signal: AbortSignal): Promise<void>
 
   networks(): Promise<ListedNetwork[]>
-  /** Gives the network's id. `isOverlap` of docker-engine.ts tells whether it was refused for its subnet. @throws engine_refused */
+  /** Gives the network's id. `isOverlap` of engine-call.ts tells whether it was refused for its subnet. @throws engine_refused */
   createNetwork(options: NetworkOptions): Promise<string>
   network(name: string): Promise<NetworkInspection | undefined>
   connect(network: string, container: string): Promise<void>
@@ -94,9 +94,9 @@ export type EngineStream = {
   readonly stream: Duplex
   /** Apart from stdout where there is no terminal. Must be read, or the other stands still. */
   readonly stderr: Readable | undefined
-  resize(size: TerminalSize): Promise<void>
+  readonly resize: (size: TerminalSize) => Promise<void>
   /** Once the process has ended. */
-  exitCode(): Promise<number>
+  readonly exitCode: () => Promise<number>
 }
 
 export type EngineEvent = {

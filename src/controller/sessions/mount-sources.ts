@@ -103,7 +103,7 @@ export function guardedPlaces(
  */
 export function checkedSource(source: string, places: GuardedPlaces): string {
   if (!source.startsWith('/') || source.includes('\0')) prohibit(`the mount "${source}"`, 'it is not a whole path of the host')
-  const real = realpathOfNearest(normalize(source))
+  const real = realOrRefused(source)
   const via = real === normalize(source) ? `the mount ${source}` : `the mount ${source} (really ${real})`
   if (real === '/') prohibit(via, 'it is the whole host')
   for (const socket of places.sockets) {
@@ -121,6 +121,14 @@ export function checkedSource(source: string, places: GuardedPlaces): string {
   if (found.isSocket()) prohibit(via, 'it is a socket: whoever listens there acts outside the session')
   if (!found.isFile() && !found.isDirectory()) prohibit(via, 'it is neither a file nor a folder')
   return real
+}
+
+function realOrRefused(source: string): string {
+  try {
+    return realpathOfNearest(normalize(source))
+  } catch (error) {
+    return prohibit(`the mount ${source}`, `where it leads cannot be seen (${codeOf(error)})`)
+  }
 }
 
 /** The same for the place in the container. @throws SallyportError config_prohibited */

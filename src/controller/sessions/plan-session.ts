@@ -32,16 +32,14 @@ export async function planSession(
   signal: AbortSignal,
 ): Promise<PlannedSession> {
   const workspace = realFolder(request.workspace)
-  const [info, plan] = await Promise.all([
+  const plan = await parts.prepare(request, { id: names.id, workspace, policyFolder: policyFolder(parts.home, names.id) })
+  const [info, agentImage, sidecarImage] = await Promise.all([
     parts.engine.info(),
-    parts.prepare(request, { id: names.id, workspace, policyFolder: policyFolder(parts.home, names.id) }),
-  ])
-  const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
-  if (plan.filesystem.workspace !== 'none') checkedSource(workspace, places)
-  const [agentImage, sidecarImage] = await Promise.all([
     imageOf(parts, plan.agent.image, signal),
     imageOf(parts, plan.sidecar.image, signal),
   ])
+  const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
+  if (plan.filesystem.workspace !== 'none') checkedSource(workspace, places)
   const binds = refuseUnsafe(plan, request, agentImage, places)
   const runtime = plan.agent.runtime ?? info.defaultRuntime
   if (!info.runtimes.includes(runtime)) {

@@ -32,7 +32,7 @@ export function createSessions(parts: SessionParts): Sessions {
       const user = agent?.options.User ?? `${owner.uid}:${owner.gid}`
       return { ...manager.view(row), step: row.step, user, control, filesystem, ...(jail && { jail }), asked }
     },
-    down: (session) => manager.down(manager.find(session).id, 'ended'),
+    down: async (session) => await manager.down(manager.find(session).id, 'ended'),
     reset: (session) => manager.reset(session),
     async attach(session, { size, replay = false } = {}) {
       const { id, record } = manager.agent(session)
@@ -51,7 +51,7 @@ export function createSessions(parts: SessionParts): Sessions {
       return parts.engine.logs(id, options, signal)
     },
     forward: (session, port) => manager.forward(session, port),
-    resize: (session, size) => parts.engine.resize(manager.agent(session).id, size),
+    resize: async (session, size) => await parts.engine.resize(manager.agent(session).id, size),
     async wait(session, signal) {
       const id = recordOf(manager.find(session)).ids.agent
       if (id === undefined) throw notRunning(session, 'has no agent yet')
@@ -179,18 +179,20 @@ class SessionManager {
       throw notRunning(session, `is ${row.state}`)
     const { engine, state } = this.#parts
     const info = await engine.info()
-    // Its variables are in the engine alone: the lease is one of them.
-    const found = await verifyContainer(engine, ids.agent, agent, info)
-    await this.#parts.audit(auditEvent({ id, name, record }, 'reset'))
-    state.step(id, 'reset')
     try {
+      // Its variables are in the engine alone: the lease is one of them.
+      const found = await verifyContainer(engine, ids.agent, agent, info)
+      await this.#parts.audit(auditEvent({ id, name, record }, 'reset'))
+      state.step(id, 'reset')
       await engine.remove(ids.agent)
       const container = await createVerified(engine, { ...agent.options, Env: found.Config.Env ?? [] }, agent, info)
       const next = { ...record, ids: { ...ids, agent: container } }
       state.save(id, next)
       await startAgent(this.#parts, live, { ...next, id }, container, info)
     } catch (error) {
-      await this.#fail(id, error)
+      // As long as nothing was done, only a difference ends it.
+      const isUntouched = this.find(id).step === 'running'
+      if (!isUntouched || (error instanceof SallyportError && error.code === 'session_unverified')) await this.#fail(id, error)
       throw error
     }
     state.step(id, 'running')

@@ -28,12 +28,16 @@ export async function takeDown(
     .catch((error: unknown) => log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm its end; it is removed'))
   await (await live?.relay?.catch(() => undefined))?.[Symbol.asyncDispose]()
   const mine = (await engine.containers({ ...homeLabel(home), 'sallyport.session': id })).filter((one) => sessionOf(home, one) === id)
-  await endAgent(
-    parts,
-    mine.find(({ name, isRunning }) => isRunning && name === engineName(id, 'agent')),
-  )
-  await removeContainers(parts, mine)
-  await Promise.race([revoked, delay(LIMITS.agentStopMs, undefined, { ref: false })])
+  const agents = mine.filter(({ name }) => name === engineName(id, 'agent'))
+  await settled([
+    endAgents(parts, agents).then(() => removeContainers(parts, agents)),
+    Promise.race([revoked, delay(LIMITS.agentStopMs, undefined, { ref: false })]).then(() =>
+      removeContainers(
+        parts,
+        mine.filter((one) => !agents.includes(one)),
+      ),
+    ),
+  ])
   await live?.link?.[Symbol.asyncDispose]()
   await removeNetworks(parts, id, record)
   const planted = record?.kept === undefined ? [] : await parts.workspace.release(record.kept)
@@ -43,13 +47,15 @@ export async function takeDown(
 }
 
 /** It is asked to end first: programs keep what they have not written yet. */
-async function endAgent({ engine }: SessionParts, agent: ListedContainer | undefined): Promise<void> {
-  if (agent === undefined) return
-  await engine.kill(agent.id, 'SIGTERM')
-  const bound = AbortSignal.timeout(LIMITS.agentStopMs)
-  await engine.wait(agent.id, bound).catch((error: unknown) => {
-    if (!bound.aborted) throw error
-  })
+async function endAgents({ engine }: SessionParts, agents: readonly ListedContainer[]): Promise<void> {
+  for (const { id, isRunning } of agents) {
+    if (!isRunning) continue
+    await engine.kill(id, 'SIGTERM')
+    const bound = AbortSignal.timeout(LIMITS.agentStopMs)
+    await engine.wait(id, bound).catch((error: unknown) => {
+      if (!bound.aborted) throw error
+    })
+  }
 }
 
 export async function removeContainers({ engine }: SessionParts, containers: readonly ListedContainer[]): Promise<void> {

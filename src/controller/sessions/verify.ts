@@ -36,7 +36,7 @@ export function containerDifferences(asked: Asked, found: ContainerInspection, e
   lines.compare('Image', options.Image, found.Image)
   for (const field of ['User', 'Entrypoint', 'Cmd', 'WorkingDir', 'Tty', 'OpenStdin', 'StdinOnce'] as const)
     lines.compare(`Config.${field}`, options[field], config[field])
-  // The image's intervals stay beside it, and mean nothing without a test.
+  // The image's times stay beside it; without a test they mean nothing.
   lines.compare('Config.Healthcheck.Test', options.Healthcheck.Test, config.Healthcheck?.Test)
   for (const [name, value] of Object.entries(options.Labels)) lines.compare(`Config.Labels.${name}`, value, config.Labels?.[name])
   const added = Object.keys(config.Labels ?? {}).filter((name) => name.startsWith('sallyport.') && options.Labels[name] === undefined)
@@ -66,8 +66,8 @@ export function networkDifferences(asked: NetworkOptions, found: NetworkInspecti
   return lines.all
 }
 
-function subnets(network: Pick<NetworkOptions, 'IPAM'>) {
-  return (network.IPAM.Config ?? []).map(({ Subnet, IPRange }) => ({ Subnet, IPRange }))
+function subnets({ IPAM }: Pick<NetworkOptions, 'IPAM'>) {
+  return (IPAM.Config ?? []).map(({ Subnet, IPRange }) => ({ Subnet, IPRange }))
 }
 
 class Differences {

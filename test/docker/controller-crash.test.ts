@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { SessionView } from '../../src/controller/sessions/session-parts.ts'
+import { capture } from '../../scripts/steps.ts'
+import { engineInventory, leftIn, makeHome, openSessions, type SessionsUnderTest } from '../support/controller-sessions.ts'
+
+const CHILD = join(import.meta.dirname, '../support/sessions-child.ts')
+
+/** Runs a controller that dies where it is told to, or that is killed once its session is up. */
+async function controllerThatDies(home: string, death: string): Promise<SessionView | undefined> {
+  const child = spawn(process.execPath, [CHILD, home, death], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let text = ''
+  child.stdout.on('data', (piece: Buffer) => {
+    text += piece.toString('utf8')
+    if (text.includes('\n')) child.kill('SIGKILL')
+  })
+  const [, signal] = (await once(child, 'close')) as [number | null, string | null]
+  assert.equal(signal, 'SIGKILL')
+  return text === '' ? undefined : (JSON.parse(text) as SessionView)
+}
+
+async function adopted(home: string, check: (under: SessionsUnderTest) => Promise<void>): Promise<void> {
+  {
+    await using under = await openSessions({ home })
+    await under.sessions.adopt(new AbortController().signal)
+    await check(under)
+  }
+  await rm(home, { recursive: true })
+}
+
+const DEATHS = [
+  'step:networks',
+  'verb:createNetwork:1:before',
+  'verb:createNetwork:1:after',
+  'verb:createNetwork:2:after',
+  'step:containers',
+  'verb:create:1:before',
+  'verb:create:2:after',
+  'verb:create:3:after',
+  'verb:connect:1:before',
+  'verb:connect:1:after',
+  'step:gate',
+  'verb:start:1:before',
+  'verb:start:1:after',
+  'step:agent',
+  'verb:start:2:before',
+  'verb:start:2:after',
+]
+
+for (const death of DEATHS) {
+  test(`I15 a controller that is killed at ${death} leaves no half session to the next one`, async () => {
+    const home = await makeHome()
+    assert.equal(await controllerThatDies(home, death), undefined)
+    await adopted(home, async (under) => {
+      assert.deepEqual(under.sessions.list(), [])
+      assert.equal(under.state.find('child')?.state, 'failed')
+      // What the dead one had asked for may come to be only now: it is looked for as long as the engine does it.
+      const { reapStrays } = await import('../../src/controller/sessions/adopt.ts')
+      await reapStrays(under.parts)
+      assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
+      assert.deepEqual(
+        (await readdir(join(home, 'sessions'))).filter((name) => name !== 'subnets'),
+        [],
+      )
+      assert.equal(under.audited.filter(({ event }) => event === 'reaped').length, 1)
+    })
+  })
+}
+
+test('I15 a session that was up goes on under the next controller, and is taken down by it without a rest', async () => {
+  const home = await makeHome()
+  const view = await controllerThatDies(home, 'up')
+  assert.ok(view !== undefined)
+  await adopted(home, async (under) => {
+    const [found] = under.sessions.list()
+    assert.deepEqual([found?.id, found?.state, found?.agent.running, found?.sidecar.healthy], [view.id, 'running', true, true])
+    assert.equal(
+      (await under.run('child', ['sh', '-c', 'curl -sS -o /dev/null -w "%{http_code}" http://sallyport:7070/healthz'])).stdout,
+      '200',
+    )
+    await under.sessions.down('child')
+    assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
+  })
+})
+
+for (const which of ['agent', 'sidecar'] as const) {
+  test(`I15 a session whose ${which} was removed meanwhile is not half adopted`, async () => {
+    const home = await makeHome()
+    const view = await controllerThatDies(home, 'up')
+    await capture('docker', ['rm', '--force', view?.[which].container ?? ''])
+    await adopted(home, async (under) => {
+      assert.deepEqual(under.sessions.list(), [])
+      assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
+    })
+  })
+}
+
+test('I14 a session that was altered meanwhile is ended, and the difference is recorded', async () => {
+  const home = await makeHome()
+  const view = await controllerThatDies(home, 'up')
+  await capture('docker', ['update', '--memory', '8g', '--memory-swap', '8g', view?.agent.container ?? ''])
+  await adopted(home, async (under) => {
+    assert.deepEqual(under.sessions.list(), [])
+    const [event] = under.audited.filter((one) => one.event === 'unverified')
+    assert.match(event?.details?.join('\n') ?? '', /HostConfig\.Memory is 8589934592 instead of 4294967296/)
+    assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
+  })
+})
+
+test('I15 a stopped gate of a session that was up is started again by the next controller', async () => {
+  const home = await makeHome()
+  const view = await controllerThatDies(home, 'up')
+  await capture('docker', ['stop', '--time', '0', view?.sidecar.container ?? ''])
+  await adopted(home, async (under) => {
+    assert.equal(under.sessions.list()[0]?.sidecar.healthy, true)
+    assert.equal(
+      (await under.run('child', ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', 'http://sallyport:7070/healthz'])).stdout,
+      '200',
+    )
+  })
+})
+
+test('I15 what is not of this home is never touched: other containers, other homes, and what only looks like ours', async () => {
+  const home = await makeHome()
+  await using other = await openSessions()
+  const neighbour = await other.up()
+  const label = `sallyport.home=${Object.values((await import('../../src/controller/sessions/session-names.ts')).homeLabel(home))[0]}`
+  const names = ['sallyport-test-foreign', 'sallyport-test-labelled']
+  try {
+    await capture('docker', ['create', '--name', names[0] ?? '', '--label', 'sallyport.test=1', 'sallyport/agent:0.1.0'])
+    // As a container of an image that carries the labels would be.
+    await capture('docker', [
+      'create',
+      '--name',
+      names[1] ?? '',
+      '--label',
+      label,
+      '--label',
+      'sallyport.session=aaaaaaaaaaaaaaaa',
+      '--label',
+      'sallyport.role=agent',
+      'sallyport/agent:0.1.0',
+    ])
+    const before = await engineInventory()
+    await controllerThatDies(home, 'step:agent')
+    await adopted(home, async () => {})
+    const after = await engineInventory()
+    assert.deepEqual(
+      before
+        .filter((line) => line.includes(neighbour.id) || names.some((name) => line.endsWith(name)))
+        .filter((line) => !after.includes(line)),
+      [],
+    )
+    assert.equal((await other.run(neighbour.id, ['true'])).code, 0)
+  } finally {
+    await capture('docker', ['rm', '--force', ...names])
+  }
+  assert.equal(existsSync(home), false)
+})
