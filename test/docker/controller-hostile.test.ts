@@ -155,7 +155,7 @@ test('an agent that is killed has ended with 137, and nothing else of its sessio
 })
 
 for (const { what, plan, code } of [
-  { what: 'a gate that never starts', plan: { environment: { SALLYPORT_CA_PERSIST: '/proc' } }, code: 'sidecar_not_ready' },
+  { what: 'a gate that never starts', plan: { environment: { SALLYPORT_LOG_LEVEL: 'never' } }, code: 'sidecar_not_ready' },
   { what: 'an image of the gate that nobody has', plan: { image: '127.0.0.1:9/none:1' }, code: 'image_missing' },
 ] as const)
   test(`I15 after ${what} nothing is left`, async () => {
