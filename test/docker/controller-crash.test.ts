@@ -63,7 +63,10 @@ for (const death of DEATHS) {
       const { reapStrays } = await import('../../src/controller/sessions/adopt.ts')
       await reapStrays(under.parts)
       assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
-      assert.deepEqual((await readdir(join(home, 'sessions'))).filter((name) => name !== 'subnets'), [])
+      assert.deepEqual(
+        (await readdir(join(home, 'sessions'))).filter((name) => name !== 'subnets'),
+        [],
+      )
       assert.equal(under.audited.filter(({ event }) => event === 'reaped').length, 1)
     })
   })
@@ -76,7 +79,10 @@ test('I15 a session that was up goes on under the next controller, and is taken 
   await adopted(home, async (under) => {
     const [found] = under.sessions.list()
     assert.deepEqual([found?.id, found?.state, found?.agent.running, found?.sidecar.healthy], [view.id, 'running', true, true])
-    assert.equal((await under.run('child', ['sh', '-c', 'curl -sS -o /dev/null -w "%{http_code}" http://sallyport:7070/healthz'])).stdout, '200')
+    assert.equal(
+      (await under.run('child', ['sh', '-c', 'curl -sS -o /dev/null -w "%{http_code}" http://sallyport:7070/healthz'])).stdout,
+      '200',
+    )
     await under.sessions.down('child')
     assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
   })
@@ -112,7 +118,10 @@ test('I15 a stopped gate of a session that was up is started again by the next c
   await capture('docker', ['stop', '--time', '0', view?.sidecar.container ?? ''])
   await adopted(home, async (under) => {
     assert.equal(under.sessions.list()[0]?.sidecar.healthy, true)
-    assert.equal((await under.run('child', ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', 'http://sallyport:7070/healthz'])).stdout, '200')
+    assert.equal(
+      (await under.run('child', ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', 'http://sallyport:7070/healthz'])).stdout,
+      '200',
+    )
   })
 })
 
@@ -125,12 +134,28 @@ test('I15 what is not of this home is never touched: other containers, other hom
   try {
     await capture('docker', ['create', '--name', names[0] ?? '', '--label', 'sallyport.test=1', 'sallyport/agent:0.1.0'])
     // As a container of an image that carries the labels would be.
-    await capture('docker', ['create', '--name', names[1] ?? '', '--label', label, '--label', 'sallyport.session=aaaaaaaaaaaaaaaa', '--label', 'sallyport.role=agent', 'sallyport/agent:0.1.0'])
+    await capture('docker', [
+      'create',
+      '--name',
+      names[1] ?? '',
+      '--label',
+      label,
+      '--label',
+      'sallyport.session=aaaaaaaaaaaaaaaa',
+      '--label',
+      'sallyport.role=agent',
+      'sallyport/agent:0.1.0',
+    ])
     const before = await engineInventory()
     await controllerThatDies(home, 'step:agent')
     await adopted(home, async () => {})
     const after = await engineInventory()
-    assert.deepEqual(before.filter((line) => line.includes(neighbour.id) || names.some((name) => line.endsWith(name))).filter((line) => !after.includes(line)), [])
+    assert.deepEqual(
+      before
+        .filter((line) => line.includes(neighbour.id) || names.some((name) => line.endsWith(name)))
+        .filter((line) => !after.includes(line)),
+      [],
+    )
     assert.equal((await other.run(neighbour.id, ['true'])).code, 0)
   } finally {
     await capture('docker', ['rm', '--force', ...names])

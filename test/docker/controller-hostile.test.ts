@@ -14,7 +14,8 @@ function altering(change: (options: ContainerOptions) => object): (engine: Engin
     new Proxy(engine, {
       get(target, verb: keyof Engine) {
         if (verb !== 'create') return target[verb]
-        return (options: ContainerOptions) => target.create(options.name.endsWith('-agent') ? ({ ...options, ...change(options) } as ContainerOptions) : options)
+        return (options: ContainerOptions) =>
+          target.create(options.name.endsWith('-agent') ? ({ ...options, ...change(options) } as ContainerOptions) : options)
       },
     })
 }
@@ -31,22 +32,46 @@ for (const { what, change, says } of [
   { what: 'with a capability', change: host({ CapAdd: ['NET_ADMIN'] }), says: /HostConfig\.CapAdd/ },
   { what: 'with all capabilities kept', change: host({ CapDrop: [] }), says: /HostConfig\.CapDrop/ },
   { what: 'in the host’s processes', change: host({ PidMode: 'host' }), says: /HostConfig\.PidMode is "host"/ },
-  { what: 'in the host’s network', change: host({ NetworkMode: 'host', Dns: [], ExtraHosts: [], Sysctls: {} }), says: /HostConfig\.NetworkMode is "host"/ },
+  {
+    what: 'in the host’s network',
+    change: host({ NetworkMode: 'host', Dns: [], ExtraHosts: [], Sysctls: {} }),
+    says: /HostConfig\.NetworkMode is "host"/,
+  },
   { what: 'in the host’s IPC', change: host({ IpcMode: 'host' }), says: /HostConfig\.IpcMode is "host"/ },
   { what: 'in the host’s UTS', change: host({ UTSMode: 'host' }), says: /HostConfig\.UTSMode is "host"/ },
   { what: 'in the host’s users', change: host({ UsernsMode: 'host' }), says: /HostConfig\.UsernsMode is "host"/ },
   { what: 'in the host’s cgroups', change: host({ CgroupnsMode: 'host' }), says: /HostConfig\.CgroupnsMode is "host"/ },
-  { what: 'with a device', change: host({ Devices: [{ PathOnHost: '/dev/null', PathInContainer: '/dev/x', CgroupPermissions: 'rwm' }] }), says: /HostConfig\.Devices/ },
-  { what: 'without seccomp', change: host({ SecurityOpt: ['no-new-privileges:true', 'seccomp=unconfined'] }), says: /HostConfig\.SecurityOpt/ },
+  {
+    what: 'with a device',
+    change: host({ Devices: [{ PathOnHost: '/dev/null', PathInContainer: '/dev/x', CgroupPermissions: 'rwm' }] }),
+    says: /HostConfig\.Devices/,
+  },
+  {
+    what: 'without seccomp',
+    change: host({ SecurityOpt: ['no-new-privileges:true', 'seccomp=unconfined'] }),
+    says: /HostConfig\.SecurityOpt/,
+  },
   { what: 'that can gain privileges', change: host({ SecurityOpt: [] }), says: /HostConfig\.SecurityOpt/ },
   { what: 'with a writable root', change: host({ ReadonlyRootfs: false }), says: /HostConfig\.ReadonlyRootfs/ },
-  { what: 'with the engine’s socket', change: host({ Binds: ['/var/run/docker.sock:/s'] }), says: /Mounts: bind .*docker\.sock at \/s was added/ },
-  { what: 'with another kernel setting', change: host({ Sysctls: { 'net.ipv6.conf.all.disable_ipv6': '0' } }), says: /HostConfig\.Sysctls/ },
+  {
+    what: 'with the engine’s socket',
+    change: host({ Binds: ['/var/run/docker.sock:/s'] }),
+    says: /Mounts: bind .*docker\.sock at \/s was added/,
+  },
+  {
+    what: 'with another kernel setting',
+    change: host({ Sysctls: { 'net.ipv6.conf.all.disable_ipv6': '0' } }),
+    says: /HostConfig\.Sysctls/,
+  },
   { what: 'with a published port', change: host({ PortBindings: { '80/tcp': [{ HostPort: '0' }] } }), says: /HostConfig\.PortBindings/ },
   { what: 'with nothing masked', change: host({ MaskedPaths: [] }), says: /HostConfig\.MaskedPaths/ },
   { what: 'without a bound of processes', change: host({ PidsLimit: 0 }), says: /HostConfig\.PidsLimit/ },
   { what: 'as root', change: () => ({ User: '0:0' }), says: /Config\.User is "0:0"/ },
-  { what: 'with a variable', change: (options: ContainerOptions) => ({ Env: [...options.Env, 'LD_PRELOAD=/x'] }), says: /LD_PRELOAD was added/ },
+  {
+    what: 'with a variable',
+    change: (options: ContainerOptions) => ({ Env: [...options.Env, 'LD_PRELOAD=/x'] }),
+    says: /LD_PRELOAD was added/,
+  },
 ])
   test(`I14 an agent that is made ${what} never runs, its session is ended and the difference is recorded`, async () => {
     const started: string[] = []
@@ -58,7 +83,10 @@ for (const { what, change, says } of [
     await assert.rejects(under.up(), { code: 'session_unverified', message: says })
     assert.ok(started.length <= 1, 'nothing but the gate was started')
     assert.deepEqual(await leftIn(under.engine, under.home), { containers: [], networks: [] })
-    assert.deepEqual(under.audited.map(({ event }) => event).filter((event) => event !== 'starting' && event !== 'selftest_skipped'), ['unverified', 'failed'])
+    assert.deepEqual(
+      under.audited.map(({ event }) => event).filter((event) => event !== 'starting' && event !== 'selftest_skipped'),
+      ['unverified', 'failed'],
+    )
     assert.match(under.audited.find(({ event }) => event === 'unverified')?.details?.join('\n') ?? '', says)
   })
 
@@ -107,7 +135,11 @@ test('a gate that is killed comes back by itself, with the agent running on and 
   const started = (await under.engine.inspect(agent.container ?? ''))?.State.StartedAt
   const { stdout: pid } = await capture('docker', ['inspect', '--format', '{{.State.Pid}}', sidecar.container ?? ''])
   await theEnd(id, 'gate_lost', async () => process.kill(Number(pid), 'SIGKILL'))
-  const { stdout } = await under.run(id, ['sh', '-c', 'for i in $(seq 200); do curl -sS -m 1 -o /dev/null http://sallyport:7070/healthz 2>/dev/null && echo back && exit; sleep 0.1; done'])
+  const { stdout } = await under.run(id, [
+    'sh',
+    '-c',
+    'for i in $(seq 200); do curl -sS -m 1 -o /dev/null http://sallyport:7070/healthz 2>/dev/null && echo back && exit; sleep 0.1; done',
+  ])
   assert.equal(stdout, 'back\n')
   assert.equal((await under.engine.inspect(agent.container ?? ''))?.State.StartedAt, started)
   await under.sessions.down(id)
@@ -176,7 +208,10 @@ test('I14 volumes, user, entrypoint and health check of an image don’t come in
     const record = under.state.row(view.id)?.record as SessionRecord
     assert.equal(stdout, `${record.owner.uid}\n1\n`)
     const found = await under.engine.inspect(view.agent.container ?? '')
-    assert.deepEqual(found?.Mounts.filter(({ Type }) => Type === 'volume'), [])
+    assert.deepEqual(
+      found?.Mounts.filter(({ Type }) => Type === 'volume'),
+      [],
+    )
     await under.sessions.down(view.id)
     await build('VOLUME /etc')
     await assert.rejects(under.up({ image: name }), { code: 'config_prohibited', message: /the volume \/etc/ })

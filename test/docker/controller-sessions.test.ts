@@ -56,7 +56,10 @@ for (const which of ['agent', 'sidecar'] as const) {
     const sets = [...stdout.matchAll(/^Cap(?:Inh|Prm|Eff|Bnd|Amb):\s*([0-9a-f]+)$/gm)].map(([, set]) => set)
     assert.equal(sets.length, 10)
     assert.ok(sets.every((set) => /^0+$/.test(set ?? '')))
-    assert.deepEqual([...stdout.matchAll(/^(?:NoNewPrivs|Seccomp):\s*(\d)$/gm)].map(([, value]) => value), ['1', '2', '1', '2'])
+    assert.deepEqual(
+      [...stdout.matchAll(/^(?:NoNewPrivs|Seccomp):\s*(\d)$/gm)].map(([, value]) => value),
+      ['1', '2', '1', '2'],
+    )
   })
 }
 
@@ -82,26 +85,67 @@ test('the agent has the mounts that compose.yaml has, its resolver, and no other
 })
 
 test('I14 what the kernel shows of the machine is masked in the agent', async () => {
-  const { stdout } = await under.run(session.id, ['sh', '-c', `for f in ${MASKED_PATHS.join(' ')}; do [ -s "$f" ] && [ -f "$f" ] && head -c1 "$f"; done; true`])
+  const { stdout } = await under.run(session.id, [
+    'sh',
+    '-c',
+    `for f in ${MASKED_PATHS.join(' ')}; do [ -s "$f" ] && [ -f "$f" ] && head -c1 "$f"; done; true`,
+  ])
   assert.equal(stdout, '')
 })
 
 test('the agent is nobody’s root, has a name and a home, and writes what it may', async () => {
-  const { stdout, code } = await under.run(session.id, ['sh', '-c', 'whoami; echo ~; id -u; for d in /tmp /run ~; do echo x > $d/x && cat $d/x; done'])
+  const { stdout, code } = await under.run(session.id, [
+    'sh',
+    '-c',
+    'whoami; echo ~; id -u; for d in /tmp /run ~; do echo x > $d/x && cat $d/x; done',
+  ])
   assert.equal(code, 0)
   assert.equal(stdout, `agent\n/home/agent\n${record.owner.uid}\nx\nx\nx\n`)
 })
 
-for (const path of ['/x', '/etc/x', '/usr/bin/x', '/sallyport/x', '/etc/passwd', '/etc/hosts', '/etc/resolv.conf', '/etc/ssl/certs/ca-certificates.crt'])
-  test(`I14 the agent cannot write ${path}`, async () => assert.notEqual((await under.run(session.id, ['sh', '-c', `echo x >> ${path}`])).code, 0))
+for (const path of [
+  '/x',
+  '/etc/x',
+  '/usr/bin/x',
+  '/sallyport/x',
+  '/etc/passwd',
+  '/etc/hosts',
+  '/etc/resolv.conf',
+  '/etc/ssl/certs/ca-certificates.crt',
+])
+  test(`I14 the agent cannot write ${path}`, async () =>
+    assert.notEqual((await under.run(session.id, ['sh', '-c', `echo x >> ${path}`])).code, 0))
 
 test('the agent trusts its image’s roots and the session’s authority, and nobody else’s', async () => {
-  const { stdout } = await under.run(session.id, ['sh', '-c', 'cat /etc/ssl/certs/ca-certificates.crt; echo; echo ===; cat /sallyport/ca.crt; ls /sallyport'])
+  const { stdout } = await under.run(session.id, [
+    'sh',
+    '-c',
+    'cat /etc/ssl/certs/ca-certificates.crt; echo; echo ===; cat /sallyport/ca.crt; ls /sallyport',
+  ])
   const [bundle = '', own = ''] = stdout.split('===\n')
   const gate = await under.run(session.id, ['curl', '-sS', 'http://sallyport:7070/ca.crt'])
   assert.ok(own.startsWith(gate.stdout.trim()))
   assert.ok(bundle.includes(gate.stdout.trim()))
-  assert.equal(bundle.match(/BEGIN CERTIFICATE/g)?.length, Number((await capture('docker', ['run', '--rm', '--label', 'sallyport.test=1', '--network', 'none', 'sallyport/agent:0.1.0', 'grep', '-c', 'BEGIN', '/etc/ssl/certs/ca-certificates.crt'])).stdout) + 1)
+  assert.equal(
+    bundle.match(/BEGIN CERTIFICATE/g)?.length,
+    Number(
+      (
+        await capture('docker', [
+          'run',
+          '--rm',
+          '--label',
+          'sallyport.test=1',
+          '--network',
+          'none',
+          'sallyport/agent:0.1.0',
+          'grep',
+          '-c',
+          'BEGIN',
+          '/etc/ssl/certs/ca-certificates.crt',
+        ])
+      ).stdout,
+    ) + 1,
+  )
 })
 
 test('a request that no rule allows is refused by the gate, by name and by address', async () => {
@@ -183,7 +227,11 @@ test('a reset throws away what the agent had in memory and nothing of the worksp
   const report = await under.sessions.reset(session.id)
   assert.ok(report.wiped.includes('/home/agent') && report.wiped.includes('/tmp'))
   assert.deepEqual(report.kept, [under.workspace])
-  const { stdout } = await under.run(session.id, ['sh', '-c', 'ls -A ~ /tmp; cat /workspace/mine; echo; echo $SALLYPORT_LEASE; curl -sS -o /dev/null -w "%{http_code}" http://sallyport:7070/healthz'])
+  const { stdout } = await under.run(session.id, [
+    'sh',
+    '-c',
+    'ls -A ~ /tmp; cat /workspace/mine; echo; echo $SALLYPORT_LEASE; curl -sS -o /dev/null -w "%{http_code}" http://sallyport:7070/healthz',
+  ])
   assert.doesNotMatch(stdout, /planted/)
   assert.match(stdout, /^mine$/m)
   assert.match(stdout, /^200$/m)
@@ -205,7 +253,9 @@ test('a reset of a workspace that is none of the host’s empties it', async () 
 
 test('what policy the gate reads is replaced while it runs', async () => {
   const folder = join(under.home, 'sessions', session.id, 'policy')
-  await under.sessions.replacePolicy(session.id, [{ name: 'policy.yaml', content: 'version: 1\nnetwork: {rules: [{id: x, host: x.example.com, action: deny}]}\n' }])
+  await under.sessions.replacePolicy(session.id, [
+    { name: 'policy.yaml', content: 'version: 1\nnetwork: {rules: [{id: x, host: x.example.com, action: deny}]}\n' },
+  ])
   assert.deepEqual(await readdir(folder), ['00-policy.yaml'])
   const { stdout } = await capture('docker', ['exec', sidecar.Id, 'cat', '/etc/sallyport/policy/00-policy.yaml'])
   assert.match(stdout, /x\.example\.com/)
@@ -239,7 +289,10 @@ test('a probe runs in the agent’s place with the gate’s program and is gone 
   assert.match(run.stdout, /\d+\.\d+\.\d+/)
   assert.deepEqual({ ...run.inspected.HostConfig, NetworkMode: '' }, { ...agent.HostConfig, NetworkMode: '' })
   assert.equal(run.inspected.Config.User, agent.Config.User)
-  assert.deepEqual((await leftIn(under.engine, under.home)).containers.filter((name) => name.endsWith('-probe')), [])
+  assert.deepEqual(
+    (await leftIn(under.engine, under.home)).containers.filter((name) => name.endsWith('-probe')),
+    [],
+  )
 })
 
 test('an image that nobody has is said so at once, and nothing of the session is left', async () => {

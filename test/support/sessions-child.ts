@@ -36,7 +36,10 @@ function deadly(engine: Engine): Engine {
 
 const under = await openSessions({
   home,
-  engine: (engine) => new Proxy(deadly(engine), { get: (wrapped, verb: keyof Engine) => (verb === 'logs' || verb === 'events' ? engine[verb] : wrapped[verb]) }),
+  engine: (engine) =>
+    new Proxy(deadly(engine), {
+      get: (wrapped, verb: keyof Engine) => (verb === 'logs' || verb === 'events' ? engine[verb] : wrapped[verb]),
+    }),
 })
 const view = await under.sessions.up(under.request({ name: 'child' }), new AbortController().signal, (step) => {
   if (kind === 'step' && step === name) die()

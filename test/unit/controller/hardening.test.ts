@@ -4,7 +4,14 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { parse } from 'yaml'
 import { agentEnvironment } from '../../../src/controller/sessions/agent-environment.ts'
-import { harden, jailNetwork, MASKED_PATHS, READONLY_PATHS, uplinkNetwork, type ContainerSpec } from '../../../src/controller/sessions/hardening.ts'
+import {
+  harden,
+  jailNetwork,
+  MASKED_PATHS,
+  READONLY_PATHS,
+  uplinkNetwork,
+  type ContainerSpec,
+} from '../../../src/controller/sessions/hardening.ts'
 import { chooseJail, halvedJail, subnetsOverlap } from '../../../src/controller/sessions/jail.ts'
 
 const AGENT: ContainerSpec = {
@@ -111,11 +118,17 @@ test('I12 the sidecar does not forward, comes back by itself, and has its addres
     'net.ipv4.ip_unprivileged_port_start': '0',
   })
   assert.equal(sidecar.HostConfig.RestartPolicy.Name, 'unless-stopped')
-  assert.deepEqual(sidecar.NetworkingConfig.EndpointsConfig, { jail: { IPAMConfig: { IPv4Address: '10.213.7.2' }, Aliases: ['sallyport'] } })
+  assert.deepEqual(sidecar.NetworkingConfig.EndpointsConfig, {
+    jail: { IPAMConfig: { IPv4Address: '10.213.7.2' }, Aliases: ['sallyport'] },
+  })
 })
 
 test('a seccomp profile and a runtime pass through, and change nothing else', () => {
-  const { SecurityOpt, Runtime, ...rest } = harden({ ...AGENT, seccompProfile: '{"defaultAction":"SCMP_ACT_ERRNO"}', runtime: 'runsc' }).HostConfig
+  const { SecurityOpt, Runtime, ...rest } = harden({
+    ...AGENT,
+    seccompProfile: '{"defaultAction":"SCMP_ACT_ERRNO"}',
+    runtime: 'runsc',
+  }).HostConfig
   assert.deepEqual(SecurityOpt, ['no-new-privileges:true', 'seccomp={"defaultAction":"SCMP_ACT_ERRNO"}'])
   assert.equal(Runtime, 'runsc')
   const { SecurityOpt: _, Runtime: __, ...plain } = harden(AGENT).HostConfig
@@ -149,7 +162,10 @@ test('an agent has the environment that compose.yaml gives it', () => {
   const { environment } = compose().services.agent
   const proxy = environment['http_proxy'] ?? ''
   const expected = Object.fromEntries(
-    Object.entries(environment).map(([name, value]) => [name, value === proxy ? 'http://sallyport:3128' : name === 'SALLYPORT_LEASE' ? 'L' : value.trim()]),
+    Object.entries(environment).map(([name, value]) => [
+      name,
+      value === proxy ? 'http://sallyport:3128' : name === 'SALLYPORT_LEASE' ? 'L' : value.trim(),
+    ]),
   )
   assert.deepEqual(agentEnvironment('L', undefined), expected)
 })

@@ -5,7 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { OWN_VARIABLES } from '../../../src/controller/sessions/agent-environment.ts'
-import { checkedSource, checkedTarget, guardedPlaces, movedSources, type GuardedPlaces } from '../../../src/controller/sessions/mount-sources.ts'
+import {
+  checkedSource,
+  checkedTarget,
+  guardedPlaces,
+  movedSources,
+  type GuardedPlaces,
+} from '../../../src/controller/sessions/mount-sources.ts'
 import { PROHIBITIONS, refuseImage, refuseProhibited, refuseVariables } from '../../../src/controller/sessions/prohibited.ts'
 
 /** Every setting by its name of a compose file, a command line or the engine's API. */
@@ -68,26 +74,64 @@ for (const { settings, named } of ASKED) {
     assert.notEqual(reason, '')
     assert.throws(
       () => refuseProhibited(settings),
-      (error: Error & { code?: string }) => error.code === 'config_prohibited' && error.message.startsWith(`${named} (`) && error.message.endsWith(reason),
+      (error: Error & { code?: string }) =>
+        error.code === 'config_prohibited' && error.message.startsWith(`${named} (`) && error.message.endsWith(reason),
     )
   })
 }
 
 test('every prohibition has an example that is refused', () => {
-  assert.deepEqual(PROHIBITIONS.map(({ setting }) => setting).filter((setting) => !ASKED.some(({ named }) => named === setting)), [])
+  assert.deepEqual(
+    PROHIBITIONS.map(({ setting }) => setting).filter((setting) => !ASKED.some(({ named }) => named === setting)),
+    [],
+  )
 })
 
 test('what asks for nothing may stand there, and so may what a session can be given', () => {
-  refuseProhibited({ privileged: false, cap_add: [], pid: 'private', ipc: '', read_only: true, cap_drop: ['ALL'], init: true, devices: null })
-  refuseProhibited({ image: 'x', memory: '4g', cpus: 2, pids: 100, runtime: 'runsc', seccomp: 'x.json', user: '0:0', environment: {}, mounts: [] })
+  refuseProhibited({
+    privileged: false,
+    cap_add: [],
+    pid: 'private',
+    ipc: '',
+    read_only: true,
+    cap_drop: ['ALL'],
+    init: true,
+    devices: null,
+  })
+  refuseProhibited({
+    image: 'x',
+    memory: '4g',
+    cpus: 2,
+    pids: 100,
+    runtime: 'runsc',
+    seccomp: 'x.json',
+    user: '0:0',
+    environment: {},
+    mounts: [],
+  })
 })
 
 test('a setting that nobody knows is refused, with the one that is near', () => {
   assert.throws(() => refuseProhibited({ memroy: '4g' }), { code: 'config_invalid', hint: 'is "memory" meant?' })
 })
 
-for (const name of ['DOCKER_HOST', 'docker_host', 'DOCKER_CONTEXT', 'DOCKER_TLS_VERIFY', 'DOCKER_CERT_PATH', 'CONTAINER_HOST', 'BUILDKIT_HOST', 'CONTAINERD_ADDRESS', 'HTTPS_PROXY', 'SALLYPORT_LEASE', 'SSL_CERT_FILE', 'a b', ''])
-  test(`I14 the variable ${JSON.stringify(name)} is refused`, () => assert.throws(() => refuseVariables([name], OWN_VARIABLES), { code: 'config_prohibited' }))
+for (const name of [
+  'DOCKER_HOST',
+  'docker_host',
+  'DOCKER_CONTEXT',
+  'DOCKER_TLS_VERIFY',
+  'DOCKER_CERT_PATH',
+  'CONTAINER_HOST',
+  'BUILDKIT_HOST',
+  'CONTAINERD_ADDRESS',
+  'HTTPS_PROXY',
+  'SALLYPORT_LEASE',
+  'SSL_CERT_FILE',
+  'a b',
+  '',
+])
+  test(`I14 the variable ${JSON.stringify(name)} is refused`, () =>
+    assert.throws(() => refuseVariables([name], OWN_VARIABLES), { code: 'config_prohibited' }))
 
 test('other variables are not refused', () => refuseVariables(['ANTHROPIC_MODEL', 'TERM', 'GIT_CONFIG_COUNT'], OWN_VARIABLES))
 
@@ -98,9 +142,11 @@ for (const { volumes = [], labels = {}, why } of [
   { volumes: ['/data/../etc'], why: 'a volume that climbs' },
   { labels: { 'sallyport.home': 'x' }, why: 'a label that makes containers look like ours' },
 ])
-  test(`I14 an image with ${why} is refused`, () => assert.throws(() => refuseImage('evil', { volumes, labels }), { code: 'config_prohibited', message: /^the image evil/ }))
+  test(`I14 an image with ${why} is refused`, () =>
+    assert.throws(() => refuseImage('evil', { volumes, labels }), { code: 'config_prohibited', message: /^the image evil/ }))
 
-test('an image with volumes of its own is not refused: they are covered', () => refuseImage('postgres', { volumes: ['/var/lib/postgresql/data'], labels: { maintainer: 'x' } }))
+test('an image with volumes of its own is not refused: they are covered', () =>
+  refuseImage('postgres', { volumes: ['/var/lib/postgresql/data'], labels: { maintainer: 'x' } }))
 
 let folder: string
 let places: GuardedPlaces
@@ -108,7 +154,8 @@ const server = createServer()
 
 before(async () => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'sallyport-mounts-')))
-  for (const name of ['home', 'user/.ssh', 'user/project', 'engine/run', 'plain', 'late']) mkdirSync(join(folder, name), { recursive: true })
+  for (const name of ['home', 'user/.ssh', 'user/project', 'engine/run', 'plain', 'late'])
+    mkdirSync(join(folder, name), { recursive: true })
   writeFileSync(join(folder, 'plain/file'), '')
   symlinkSync('/var/run/docker.sock', join(folder, 'link-to-socket'))
   symlinkSync('/', join(folder, 'link-to-root'))
@@ -174,11 +221,29 @@ test('other files and folders can be mounted, by their real path', () => {
   assert.equal(checkedSource(join(folder, 'user/project'), places), join(folder, 'user/project'))
 })
 
-for (const target of ['/', '/etc', '/etc/passwd', '/proc/sys', '/sys', '/dev/shm', '/workspace', '/home/agent', '/sallyport/ca.crt', '/run/sallyport', '/usr/', 'x', '/a/../etc'])
+for (const target of [
+  '/',
+  '/etc',
+  '/etc/passwd',
+  '/proc/sys',
+  '/sys',
+  '/dev/shm',
+  '/workspace',
+  '/home/agent',
+  '/sallyport/ca.crt',
+  '/run/sallyport',
+  '/usr/',
+  'x',
+  '/a/../etc',
+])
   test(`I14 nothing is mounted at ${target}`, () => assert.throws(() => checkedTarget(target), { code: 'config_prohibited' }))
 
 test('mounts have their place elsewhere, also below HOME and the workspace', () => {
-  assert.deepEqual(['/data/', '/home/agent/.config/x', '/workspace/node_modules'].map(checkedTarget), ['/data', '/home/agent/.config/x', '/workspace/node_modules'])
+  assert.deepEqual(['/data/', '/home/agent/.config/x', '/workspace/node_modules'].map(checkedTarget), [
+    '/data',
+    '/home/agent/.config/x',
+    '/workspace/node_modules',
+  ])
 })
 
 test('I14 a source whose place a link has taken is noticed, also one further up, and one that is gone', () => {

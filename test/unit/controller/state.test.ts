@@ -35,7 +35,10 @@ test('those that ended are not among the live, and are found by id and by name',
   for (const id of ['a', 'b', 'c']) state.begin({ id, name: 'same', step: 'begin', record: {} })
   state.move('a', 'ended')
   state.move('c', 'failed')
-  assert.deepEqual(state.live().map(({ id }) => id), ['b'])
+  assert.deepEqual(
+    state.live().map(({ id }) => id),
+    ['b'],
+  )
   assert.equal(state.find('same')?.id, 'b')
   assert.equal(state.find('a')?.state, 'ended')
   assert.equal(state.find('nobody'), undefined)
@@ -80,7 +83,10 @@ test('of sessions that ended a bounded number is kept, the latest', () => {
 })
 
 for (const { what, spoil } of [
-  { what: 'is no database', spoil: () => writeFileSync(file, 'not a database at all, but long enough to be looked at as one\n'.repeat(20)) },
+  {
+    what: 'is no database',
+    spoil: () => writeFileSync(file, 'not a database at all, but long enough to be looked at as one\n'.repeat(20)),
+  },
   { what: 'was cut', spoil: () => truncateSync(file, 5_000) },
   {
     what: 'is of a newer version',

@@ -132,22 +132,63 @@ const CHANGES: Change[] = [
   { what: 'a health check', change: (f) => Object.assign(f.Config, { Healthcheck: { Test: ['CMD', 'x'] } }), line: /Healthcheck/ },
   { what: 'another image', change: (f) => Object.assign(f, { Image: 'sha256:2' }), line: /^Image/ },
   { what: 'another name', change: (f) => Object.assign(f, { Name: '/other' }), line: /^Name/ },
-  { what: 'another label', change: (f) => Object.assign(f.Config.Labels ?? {}, { 'sallyport.home': 'z' }), line: /Labels\.sallyport\.home/ },
-  { what: 'an added label of ours', change: (f) => Object.assign(f.Config.Labels ?? {}, { 'sallyport.more': 'z' }), line: /sallyport\.more was added/ },
-  { what: 'an added variable', change: (f) => Object.assign(f.Config, { Env: [...(f.Config.Env ?? []), 'LD_PRELOAD=/x'] }), line: /LD_PRELOAD was added/ },
+  {
+    what: 'another label',
+    change: (f) => Object.assign(f.Config.Labels ?? {}, { 'sallyport.home': 'z' }),
+    line: /Labels\.sallyport\.home/,
+  },
+  {
+    what: 'an added label of ours',
+    change: (f) => Object.assign(f.Config.Labels ?? {}, { 'sallyport.more': 'z' }),
+    line: /sallyport\.more was added/,
+  },
+  {
+    what: 'an added variable',
+    change: (f) => Object.assign(f.Config, { Env: [...(f.Config.Env ?? []), 'LD_PRELOAD=/x'] }),
+    line: /LD_PRELOAD was added/,
+  },
   { what: 'a missing variable', change: (f) => Object.assign(f.Config, { Env: ['PATH=/bin'] }), line: /LEASE is missing/ },
-  { what: 'another value', change: (f) => Object.assign(f.Config, { Env: ['PATH=/bin', 'LEASE=other-value'] }), line: /LEASE has another value$/m },
-  { what: 'an added mount', change: (f) => Object.assign(f, { Mounts: [...f.Mounts, { Type: 'volume', Source: '', Destination: '/data', RW: true, Propagation: '' }] }), line: /volume .* at \/data was added/ },
+  {
+    what: 'another value',
+    change: (f) => Object.assign(f.Config, { Env: ['PATH=/bin', 'LEASE=other-value'] }),
+    line: /LEASE has another value$/m,
+  },
+  {
+    what: 'an added mount',
+    change: (f) =>
+      Object.assign(f, { Mounts: [...f.Mounts, { Type: 'volume', Source: '', Destination: '/data', RW: true, Propagation: '' }] }),
+    line: /volume .* at \/data was added/,
+  },
   { what: 'a missing mount', change: (f) => Object.assign(f, { Mounts: f.Mounts.slice(1) }), line: /\/b is missing/ },
   { what: 'a mount from elsewhere', change: (f) => Object.assign(f.Mounts[0] ?? {}, { Source: '/etc' }), line: /Mounts: \/b/ },
   { what: 'a writable mount', change: (f) => Object.assign(f.Mounts[1] ?? {}, { RW: true }), line: /Mounts: \/a/ },
   { what: 'a shared mount', change: (f) => Object.assign(f.Mounts[0] ?? {}, { Propagation: 'rshared' }), line: /Mounts: \/b/ },
-  { what: 'another network', change: (f) => Object.assign(f.NetworkSettings.Networks, { bridge: { NetworkID: 'b', IPAddress: '' } }), line: /network bridge was added/ },
+  {
+    what: 'another network',
+    change: (f) => Object.assign(f.NetworkSettings.Networks, { bridge: { NetworkID: 'b', IPAddress: '' } }),
+    line: /network bridge was added/,
+  },
   { what: 'a missing network', change: (f) => Object.assign(f.NetworkSettings, { Networks: {} }), line: /network jail is missing/ },
-  { what: 'a network of the same name', change: (f) => Object.assign(f.NetworkSettings.Networks['jail'] ?? {}, { NetworkID: 'foreign' }), line: /the id of jail/ },
-  { what: 'another address', change: (f) => Object.assign(f.NetworkSettings.Networks['jail'] ?? {}, { IPAddress: '10.0.0.9' }), line: /the address on jail/ },
-  { what: 'a published port', change: (f) => Object.assign(f.NetworkSettings, { Ports: { '80/tcp': [{ HostPort: '1' }] } }), line: /80\/tcp is published/ },
-  { what: 'no AppArmor by name', change: (f) => Object.assign(f, { AppArmorProfile: 'unconfined' }), line: /AppArmorProfile is unconfined/ },
+  {
+    what: 'a network of the same name',
+    change: (f) => Object.assign(f.NetworkSettings.Networks['jail'] ?? {}, { NetworkID: 'foreign' }),
+    line: /the id of jail/,
+  },
+  {
+    what: 'another address',
+    change: (f) => Object.assign(f.NetworkSettings.Networks['jail'] ?? {}, { IPAddress: '10.0.0.9' }),
+    line: /the address on jail/,
+  },
+  {
+    what: 'a published port',
+    change: (f) => Object.assign(f.NetworkSettings, { Ports: { '80/tcp': [{ HostPort: '1' }] } }),
+    line: /80\/tcp is published/,
+  },
+  {
+    what: 'no AppArmor by name',
+    change: (f) => Object.assign(f, { AppArmorProfile: 'unconfined' }),
+    line: /AppArmorProfile is unconfined/,
+  },
 ]
 for (const { what, change, line } of CHANGES)
   test(`I14 ${what} is noticed, and no value of a variable is said`, () => {
@@ -181,7 +222,11 @@ for (const { what, change, line } of [
   { what: 'another driver', change: { Driver: 'macvlan' }, line: /Driver/ },
   { what: 'attachable', change: { Attachable: true }, line: /Attachable/ },
   { what: 'an address of the host', change: { Options: {} }, line: /Options/ },
-  { what: 'another option of the bridge', change: { Options: { ...JAIL.Options, 'com.docker.network.bridge.name': 'docker0' } }, line: /Options/ },
+  {
+    what: 'another option of the bridge',
+    change: { Options: { ...JAIL.Options, 'com.docker.network.bridge.name': 'docker0' } },
+    line: /Options/,
+  },
   { what: 'another subnet', change: { IPAM: { Driver: 'default', Config: [{ Subnet: '10.0.0.0/24' }] } }, line: /IPAM/ },
   { what: 'a stranger', change: { Containers: { c9: { Name: 'stranger' } } }, line: /stranger is on it/ },
 ] as const)
