@@ -106,7 +106,7 @@ test('I14 a session that was altered meanwhile is ended, and the difference is r
   await capture('docker', ['update', '--memory', '8g', '--memory-swap', '8g', view?.agent.container ?? ''])
   await adopted(home, async (under) => {
     assert.deepEqual(under.sessions.list(), [])
-    const [event] = under.audited.filter((one) => one.event === 'unverified')
+    const event = under.audited.find((one) => one.event === 'unverified')
     assert.match(event?.details?.join('\n') ?? '', /HostConfig\.Memory is 8589934592 instead of 4294967296/)
     assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
   })

@@ -15,7 +15,7 @@ function altering(change: (options: ContainerOptions) => object): (engine: Engin
       get(target, verb: keyof Engine) {
         if (verb !== 'create') return target[verb]
         return (options: ContainerOptions) =>
-          target.create(options.name.endsWith('-agent') ? ({ ...options, ...change(options) } as ContainerOptions) : options)
+          target.create(options.name.endsWith('-agent') ? { ...options, ...change(options) } : options)
       },
     })
 }
@@ -159,12 +159,12 @@ for (const { what, plan, code } of [
   { what: 'an image of the gate that nobody has', plan: { image: '127.0.0.1:9/none:1' }, code: 'image_missing' },
 ] as const)
   test(`I15 after ${what} nothing is left`, async () => {
-    const before = await engineInventory()
+    const there = await engineInventory()
     await using other = await openSessions({ plan: (planned) => ({ ...planned, sidecar: { ...planned.sidecar, ...plan } }) })
     await assert.rejects(other.up(), { code })
     const own = await leftIn(other.engine, other.home)
     assert.deepEqual(own, { containers: [], networks: [] })
-    assert.ok(before.length > 0)
+    assert.ok(there.length > 0)
   })
 
 test('I15 a session that is given up on the way leaves nothing', async () => {

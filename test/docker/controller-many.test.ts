@@ -17,7 +17,7 @@ test(`I12 ${COUNT} sessions that are started at once are each what was asked for
   assert.equal(new Set(views.map(({ id }) => id)).size, COUNT)
   assert.ok(views.every(({ agent, sidecar }) => agent.running && sidecar.healthy))
   const subnets = views.flatMap(({ id }) => {
-    const { jail, uplink } = under.state.row(id)?.record as SessionRecord
+    const { jail, uplink } = (under.state.row(id)?.record ?? {}) as Partial<SessionRecord>
     return [jail?.subnet ?? '', uplink ?? '']
   })
   for (const [index, one] of subnets.entries()) for (const two of subnets.slice(index + 1)) assert.equal(subnetsOverlap(one, two), false)

@@ -155,9 +155,9 @@ function createParts(
         const readies = (text: string): number => text.split('"event":"ready"').length - 1
         const sidecar = engineName(id, 'sidecar')
         // Of a gate that ran before: it is ready when it says so once more, unless it runs still.
-        const state = await engine.inspect(sidecar)
+        const found = await engine.inspect(sidecar)
         const before =
-          state === undefined || state.State.Running
+          found === undefined || found.State.Running
             ? 0
             : readies(await textOf(engine.logs(sidecar, { follow: false }, new AbortController().signal)))
         return {
