@@ -23,7 +23,8 @@ import { openAuthority } from '../../src/pki/pki.ts'
 import { capture } from '../../scripts/steps.ts'
 
 export const AGENT_IMAGE = 'sallyport/agent:0.1.0'
-export const SIDECAR_IMAGE = 'sallyport/sidecar:0.1.0'
+/** One that takes its authority from a folder. */
+export const SIDECAR_IMAGE = process.env['SALLYPORT_SIDECAR_IMAGE'] ?? 'sallyport/sidecar:0.1.0'
 const POLICY = 'version: 1\nnetwork: {rules: []}\n'
 
 /** Sessions of a home of their own on the real engine. The gate is the image's, with its authority from a folder. */
