@@ -117,7 +117,7 @@ function withoutLineEnd(output: string): string {
 }
 
 function unavailable(name: string, why: string): SallyportError {
-  // I??-providers-value: neither the output nor the error text of the command, which may hold the value.
+  // I31: neither the output nor the error text of the command, which may hold the value.
   return new SallyportError('secret_unavailable', `the secret ${name} could not be obtained (${why})`, {
     hint: 'the operator finds the cause in the log',
   })

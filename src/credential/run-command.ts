@@ -70,7 +70,7 @@ export async function runCommand({ argv, env, variables = [], input, signal }: C
       if (bytes > LIMITS.secretBytesMax) end('its command printed too much')
     })
     child.stdout?.on('error', () => undefined)
-    // I??-providers-value: by its input. Arguments and environment are there for every process of the user to read.
+    // I31: by its input. Arguments and environment are there for every process of the user to read.
     if (input !== undefined) feed(child.stdin, input)
     child.on('error', (error) => (why ??= `its command failed: ${codeOf(error)}`))
     child.on('exit', () => killGroup(child.pid))

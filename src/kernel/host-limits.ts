@@ -118,7 +118,7 @@ export const HOST_LIMITS = {
   /** After the engine's events broke off they are asked for again so much later. */
   engineRetryMs: 1_000,
   /** The gate of a session has so long from its start until it has its secrets and answers: `sidecar_not_ready`. */
-  gateReadyMs: 30_000,
+  gateReadyMs: 90_000,
   /** An agent that is told to end has so long before it is killed. */
   agentStopMs: 700,
   /** What a container is given where the policy does not say: memory without swap, processors, processes. */

@@ -71,7 +71,7 @@ export async function openLeases(
       readToken(token, ring)
       return { token, short: shortOf(token, payload, key), id: payload.jti }
     },
-    // I??-lease
+    // I28
     verify(token, expected) {
       const payload = readToken(token, ring)
       if (payload.aud !== expected.audience) throw leaseInvalid('audience')

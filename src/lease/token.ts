@@ -44,7 +44,7 @@ export function headerOf(kid: string): { readonly alg: string; readonly typ: str
  * @throws lease_invalid
  */
 export function readToken(token: string, { verifying }: KeyRing): LeasePayload {
-  // I??-lease: before anything is decoded, as whoever sends it may choose its length.
+  // I28: before anything is decoded, as whoever sends it may choose its length.
   if (token.length > LIMITS.leaseCharsMax) throw leaseInvalid('malformed')
   const [, head = '', body = '', signature = ''] = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)$/.exec(token) ?? []
   const header = jsonOf(head)

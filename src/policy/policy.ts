@@ -44,7 +44,7 @@ export { describeSource, parseSource } from './sources.ts'
 export type PolicyOptions = {
   /** Where `extends` looks for `NAME.yaml`, in order. */
   readonly policyDirs: readonly string[]
-  /** Files that may only deny or ask, about what the others let through: the agent's own side. I??-layers */
+  /** Files that may only deny or ask, about what the others let through: the agent's own side. I29 */
   readonly restricted?: readonly PolicyInput[]
 }
 

@@ -13,7 +13,7 @@ export type Restrictions = {
 
 /**
  * Rules that are never part of the decision of the others: they are asked afterwards, about what those let through. So none of
- * them can give a host, a port, a name or a question that was not there. I??-layers
+ * them can give a host, a port, a name or a question that was not there. I29
  */
 export function compileRestrictions(source: readonly ParsedRule[]): Restrictions {
   const hosts = indexRules(rankRules(source))

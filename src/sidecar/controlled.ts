@@ -53,7 +53,7 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
       return leases.reduce((isKnown, lease) => timingSafeEqual(lease, shown) || isKnown, false)
     },
     serve({ reloading, replaced, serially, forget, outgoing }) {
-      // I??-channel
+      // I34
       const end = async (how: 'wipe' | 'revoke', reason: Refusal): Promise<number> => {
         inForce = undefined
         const cut = reloading[how](replaced, reason)

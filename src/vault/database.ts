@@ -7,7 +7,7 @@ import type { System } from '../kernel/system.ts'
 import { migrate, SCHEMA, type Migration } from './migrations.ts'
 import { checkOwnFile, checkOwnFolder, placeFile, unsafe } from './own-files.ts'
 
-/** The file behind a vault: whole transactions are on the disk when they return, or nothing of them (I??-vault-b). */
+/** The file behind a vault: whole transactions are on the disk when they return, or nothing of them (I33). */
 export type Database = {
   readonly file: string
   /** One snapshot for all that `work` reads. */

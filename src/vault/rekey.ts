@@ -35,7 +35,7 @@ type NextLock = { readonly lockText: string; readonly key: Buffer; readonly meth
 
 /**
  * Makes the new lock before, and drops the old one after `change` is on the disk: whenever this is interrupted, what opens the vault is
- * there (I??-vault-b).
+ * there (I33).
  */
 async function withLock({ database, keys, unlock, system }: VaultParts, to: UnlockMethod | undefined, change: (next: NextLock) => void) {
   const before = keys.lock
@@ -58,7 +58,7 @@ async function withLock({ database, keys, unlock, system }: VaultParts, to: Unlo
   await dropLock(before, unlock)
 }
 
-/** I??-vault-b: all rows of one transaction, or none: there is no vault with two data keys. */
+/** I33: all rows of one transaction, or none: there is no vault with two data keys. */
 function resealed(parts: VaultParts, opened: Opened, origin: Origin, dataKey: Buffer): Map<string, Entry> {
   const broken = brokenIn(parts)
   const { rows, problems } = readRows(opened)

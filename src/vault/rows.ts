@@ -131,7 +131,7 @@ export function readRow(
   }
 }
 
-/** I??-vault-a: a row is bound to its vault, data key, id, key and everything else in it, so that none can stand for another. */
+/** I32: a row is bound to its vault, data key, id, key and everything else in it, so that none can stand for another. */
 function contextOfRow(row: Omit<Stored, 'head'>, { vaultId, keyId }: Origin): string {
   const { id, key, name, scope, tagsText, version, createdAt, updatedAt } = row
   return contextOf('value', vaultId, keyId, id, key, name, scope, tagsText, version, createdAt, updatedAt)

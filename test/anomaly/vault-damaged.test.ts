@@ -94,7 +94,7 @@ for (const { why, sql, problem } of [
     problem: /not stored by this vault/,
   },
 ]) {
-  test(`I??-vault-a ${why}: that one secret is vault_corrupt, the others are read, and setting it anew settles it`, async () => {
+  test(`I32 ${why}: that one secret is vault_corrupt, the others are read, and setting it anew settles it`, async () => {
     await using home = await vaultHome()
     await filled(home)
     home.raw((db) => db.exec(sql))
@@ -108,7 +108,7 @@ for (const { why, sql, problem } of [
   })
 }
 
-test('I??-vault-a an older row that is put back, whole and as it was, is found; removing it settles it', async () => {
+test('I32 an older row that is put back, whole and as it was, is found; removing it settles it', async () => {
   await using home = await vaultHome()
   await filled(home)
   const older = home.raw((db) => db.prepare(`SELECT * FROM secrets WHERE key = 'B'`).get()) ?? {}
@@ -128,7 +128,7 @@ test('I??-vault-a an older row that is put back, whole and as it was, is found; 
   assert.deepEqual(vault.problems(), [])
 })
 
-test('I??-vault-a two rows that changed places are both found', async () => {
+test('I32 two rows that changed places are both found', async () => {
   await using home = await vaultHome()
   await filled(home)
   home.raw((db) =>
@@ -141,7 +141,7 @@ test('I??-vault-a two rows that changed places are both found', async () => {
   assert.deepEqual(valuesOf(vault), { C: VALUES.C })
 })
 
-test('I??-vault-a a row of another vault with the same key file is not taken for one of this', async () => {
+test('I32 a row of another vault with the same key file is not taken for one of this', async () => {
   await using home = await vaultHome()
   await using other = await vaultHome()
   await filled(home)

@@ -20,7 +20,7 @@ async function onSmallDisk(t: { skip(message: string): void }, body: (disk: Disk
 
 const unlockOn = (disk: Disk) => unlockWith(join(dirname(disk.file), 'vault.key'))
 
-test('I??-vault-b on a full disk a change is vault_write_failed, all that was stored is still read, and with space again the same works', async (t) => {
+test('I33 on a full disk a change is vault_write_failed, all that was stored is still read, and with space again the same works', async (t) => {
   await onSmallDisk(t, async (disk) => {
     await using vault = await createVault(disk.file, 'key-file', unlockOn(disk), system)
     vault.set('A', secret('value of a'))
@@ -34,7 +34,7 @@ test('I??-vault-b on a full disk a change is vault_write_failed, all that was st
   })
 })
 
-test('I??-vault-b a rotation that the disk has no room for leaves the old key, and works when there is room', async (t) => {
+test('I33 a rotation that the disk has no room for leaves the old key, and works when there is room', async (t) => {
   await onSmallDisk(t, async (disk) => {
     {
       await using vault = await createVault(disk.file, 'key-file', unlockOn(disk), system)

@@ -33,7 +33,7 @@ async function assertWhole(home: VaultHome): Promise<void> {
 }
 
 for (const at of [0, 1, 2, COUNT, COUNT + 2, COUNT + 3]) {
-  test(`I??-vault-b killed in a rotation when chance is asked for the ${at + 1}th time: all is there, by the old key`, async () => {
+  test(`I33 killed in a rotation when chance is asked for the ${at + 1}th time: all is there, by the old key`, async () => {
     await using home = await vaultHome()
     await filled(home)
     process.env['AT'] = String(at)
@@ -43,7 +43,7 @@ for (const at of [0, 1, 2, COUNT, COUNT + 2, COUNT + 3]) {
   })
 }
 
-test('I??-vault-b killed in a rotation at the system calls that write and sync: all is there, by the old key or the new one', async (t) => {
+test('I33 killed in a rotation at the system calls that write and sync: all is there, by the old key or the new one', async (t) => {
   if (!(await canTrace())) return t.skip('strace is not there, or may not trace here')
   await using home = await vaultHome()
   await filled(home)
@@ -68,7 +68,7 @@ test('I??-vault-b killed in a rotation at the system calls that write and sync: 
   await assertWhole(home)
 })
 
-test('I??-vault-b every value whose storing was acknowledged is there after a kill, and the next process goes on', async () => {
+test('I33 every value whose storing was acknowledged is there after a kill, and the next process goes on', async () => {
   await using home = await vaultHome()
   await (await home.create())[Symbol.asyncDispose]()
   const { lines, signal } = await runChild(

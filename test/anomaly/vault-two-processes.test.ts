@@ -6,7 +6,7 @@ import { runChild } from '../support/vault-child.ts'
 
 const EACH = 60
 
-test('I??-vault-b three processes that write at once, one of them new keys: every value is there, and each change counted', async () => {
+test('I33 three processes that write at once, one of them new keys: every value is there, and each change counted', async () => {
   await using home = await vaultHome()
   await (await home.create())[Symbol.asyncDispose]()
   const files = [home.file, home.unlock.keyFile] as const

@@ -111,7 +111,7 @@ for (const { what, frames } of [
   })
 }
 
-test('I??-channel a revoked lease lets nobody in, and a lease of another session neither', async () => {
+test('I34 a revoked lease lets nobody in, and a lease of another session neither', async () => {
   await using setting = await openSession()
   setting.session.isRevoked = true
   using peer = await openRawPeer(setting.dir)

@@ -15,7 +15,7 @@ const bodyOf = (token: string): Record<string, unknown> =>
   JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as never
 const OTHER = 'zzzzyyyyxxxxwwww'
 
-test('I??-lease a stolen lease is worth nothing on the channel of another session, nor for another use', async () => {
+test('I28 a stolen lease is worth nothing on the channel of another session, nor for another use', async () => {
   using setting = await leaseSetting()
   const { token, short } = await setting.leases.issue(CLAIMS)
   const sidecar = await setting.leases.issue({ ...CLAIMS, audience: 'sidecar' })
@@ -26,7 +26,7 @@ test('I??-lease a stolen lease is worth nothing on the channel of another sessio
   assert.equal(setting.leases.verifyShort(sidecar.short, CLAIMS.session), false, "the sidecar's is not the agent's")
 })
 
-test('I??-lease every byte of a lease counts: flipped, dropped, doubled or put elsewhere it is no lease', async () => {
+test('I28 every byte of a lease counts: flipped, dropped, doubled or put elsewhere it is no lease', async () => {
   using setting = await leaseSetting()
   const { token, short } = await setting.leases.issue(CLAIMS)
   const isShort = (text: string): boolean => setting.leases.verifyShort(text, CLAIMS.session)
@@ -127,7 +127,7 @@ const FORGERIES: Readonly<Record<string, (setting: LeaseSetting, token: string) 
 }
 
 for (const [name, forge] of Object.entries(FORGERIES)) {
-  test(`I??-lease forged, ${name}: refused, and jose refuses it too`, async () => {
+  test(`I28 forged, ${name}: refused, and jose refuses it too`, async () => {
     using setting = await leaseSetting()
     const { token } = await setting.leases.issue(CLAIMS)
     const forged = await forge(setting, token)
@@ -139,7 +139,7 @@ for (const [name, forge] of Object.entries(FORGERIES)) {
 }
 
 /** Signed with our own key: no accident of form may be read in two ways, and nothing in a header is ever trusted. */
-test('I??-lease a header that names a key, a place or an extension is refused, and nothing is fetched', async () => {
+test('I28 a header that names a key, a place or an extension is refused, and nothing is fetched', async () => {
   using setting = await leaseSetting()
   const { token } = await setting.leases.issue(CLAIMS)
   const { key, kid } = await setting.key()
@@ -181,7 +181,7 @@ test('I??-lease a header that names a key, a place or an extension is refused, a
   server.close()
 })
 
-test('I??-lease what our key signed is refused all the same where it could be read in two ways', async () => {
+test('I28 what our key signed is refused all the same where it could be read in two ways', async () => {
   using setting = await leaseSetting()
   const { token } = await setting.leases.issue(CLAIMS)
   const { key } = await setting.key()
@@ -222,7 +222,7 @@ test('I??-lease what our key signed is refused all the same where it could be re
   )
 })
 
-test('I??-lease whatever else is sent for a lease is malformed, whatever its length', async () => {
+test('I28 whatever else is sent for a lease is malformed, whatever its length', async () => {
   using setting = await leaseSetting()
   const { token, short } = await setting.leases.issue(CLAIMS)
   const huge = 'A'.repeat(16 * 1024 * 1024)
@@ -253,7 +253,7 @@ test('I??-lease whatever else is sent for a lease is malformed, whatever its len
   assert.equal(setting.leases.verifyShort(short, `${CLAIMS.session}\nsls1_`), false)
 })
 
-test('I??-lease a revoked or ended session’s lease is refused, also by the key that has been rotated away', async () => {
+test('I28 a revoked or ended session’s lease is refused, also by the key that has been rotated away', async () => {
   using setting = await leaseSetting()
   const first = await setting.leases.issue(CLAIMS)
   const second = await setting.leases.issue({ ...CLAIMS, session: OTHER })

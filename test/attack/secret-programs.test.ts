@@ -45,7 +45,7 @@ for (const { why, body, says } of [
   { why: 'prints a NUL', body: `printf '${CANARY}\\000'`, says: /control character/ },
   { why: 'prints an escape sequence for terminals', body: `printf '\\033]52;c;${CANARY}\\007'`, says: /control character/ },
 ]) {
-  test(`I??-providers-value a program that ${why} gives no value, and nothing of what it printed is in the error`, async () => {
+  test(`I31 a program that ${why} gives no value, and nothing of what it printed is in the error`, async () => {
     using programs = writePrograms({ print: body })
     const error = await failure(get(programs, { kind: 'exec', argv: ['print'] }))
     assert.equal(error.code, 'secret_unavailable')

@@ -19,7 +19,7 @@ const HOLD = ['sh', '-c', 'cat "$0"; sleep 1000']
 
 for (const { name, example, why } of REMOVED) {
   const bytes = Buffer.from(example, name === 'C1 in eight bits' ? 'latin1' : 'utf8')
-  test(`I??-terminal-filter ${name} goes to no terminal, whole or byte by byte: ${why}`, () => {
+  test(`I26 ${name} goes to no terminal, whole or byte by byte: ${why}`, () => {
     for (const profile of ['screen', 'lines'] as const) {
       for (const sizes of [[], [1]]) {
         const out = filtered(Buffer.concat([Buffer.from('before'), bytes, Buffer.from('after')]), { sizes, profile }).toString()
@@ -112,7 +112,7 @@ const LEFT_BEHIND = [
 ]
 const ALWAYS = '\x18\x0f\x1b(B\x1b)B\x1b[0m'
 for (const { left, undone } of LEFT_BEHIND) {
-  test(`I??-terminal-filter what ${JSON.stringify(left)} left behind is undone at the end`, () => {
+  test(`I26 what ${JSON.stringify(left)} left behind is undone at the end`, () => {
     const filter = createTerminalFilter('screen')
     filtered(left, { filter })
     assert.equal(filter.restore().toString(), ALWAYS + undone)
@@ -156,7 +156,7 @@ test('removing what stands between two halves puts no sequence together', () => 
 })
 
 const SECRET = 'k7Fq-2mZ_x9Wc4R-t8Yp'
-test('I??-terminal-redacted a secret that a program hides from the search by what the filter removes is found', () => {
+test('I27 a secret that a program hides from the search by what the filter removes is found', () => {
   for (const between of [
     '\x00',
     '\x1b]0;x\x07',

@@ -89,7 +89,7 @@ const WISHES: Readonly<Record<string, { text: string; line: number; names: strin
 }
 
 for (const [wish, { text, line, names }] of Object.entries(WISHES)) {
-  test(`I??-layers a workspace's own policy that wants ${wish} is refused by name and line, and nothing of it is done`, async () => {
+  test(`I29 a workspace's own policy that wants ${wish} is refused by name and line, and nothing of it is done`, async () => {
     using setting = layerSetting({ 'home/policies/global.yaml': OPERATOR, [OWN]: text })
     await assert.rejects(load(setting), (error: unknown) => {
       assert.ok(error instanceof SallyportError)
@@ -102,7 +102,7 @@ for (const [wish, { text, line, names }] of Object.entries(WISHES)) {
   })
 }
 
-test('I??-layers what it denies is denied and what it asks about is asked about, within what the operator allows', async () => {
+test('I29 what it denies is denied and what it asks about is asked about, within what the operator allows', async () => {
   using setting = layerSetting({
     'home/policies/global.yaml': `version: 1\nnetwork:\n  rules:\n    - {id: all, host: "*.example.com", action: allow}\n    - {id: db, host: db.example.net, ports: [5432], protocol: tcp, action: allow}\n    - {id: pinned, host: pinned.example.org, action: allow, tls: passthrough}\n`,
     [OWN]: `version: 1\nnetwork:\n  rules:\n    - {id: d, host: d.example.com, action: deny}\n    - {id: a, host: a.example.com, action: ask}\n    - {id: x, host: evil.example.org, action: ask}\n    - {id: h, host: db.example.net, ports: [5432], action: ask, methods: [GET]}\n    - {id: p, host: pinned.example.org, action: deny, methods: [DELETE]}\n`,
@@ -194,7 +194,7 @@ test(
   },
 )
 
-test('I??-layers trust is of one content in one workspace: any change takes it away, and a copy elsewhere has none', async () => {
+test('I29 trust is of one content in one workspace: any change takes it away, and a copy elsewhere has none', async () => {
   const text = ruleText('mine', 'mine.example.com', 'allow')
   using setting = layerSetting({ [OWN]: text })
   using other = layerSetting({ [OWN]: text })

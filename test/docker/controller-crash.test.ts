@@ -53,7 +53,7 @@ const DEATHS = [
 ]
 
 for (const death of DEATHS) {
-  test(`I15 a controller that is killed at ${death} leaves no half session to the next one`, async () => {
+  test(`I40 a controller that is killed at ${death} leaves no half session to the next one`, async () => {
     const home = await makeHome()
     assert.equal(await controllerThatDies(home, death), undefined)
     await adopted(home, async (under) => {
@@ -72,7 +72,7 @@ for (const death of DEATHS) {
   })
 }
 
-test('I15 a session that was up goes on under the next controller, and is taken down by it without a rest', async () => {
+test('I40 a session that was up goes on under the next controller, and is taken down by it without a rest', async () => {
   const home = await makeHome()
   const view = await controllerThatDies(home, 'up')
   assert.ok(view !== undefined)
@@ -89,7 +89,7 @@ test('I15 a session that was up goes on under the next controller, and is taken 
 })
 
 for (const which of ['agent', 'sidecar'] as const) {
-  test(`I15 a session whose ${which} was removed meanwhile is not half adopted`, async () => {
+  test(`I40 a session whose ${which} was removed meanwhile is not half adopted`, async () => {
     const home = await makeHome()
     const view = await controllerThatDies(home, 'up')
     await capture('docker', ['rm', '--force', view?.[which].container ?? ''])
@@ -106,13 +106,13 @@ test('I14 a session that was altered meanwhile is ended, and the difference is r
   await capture('docker', ['update', '--memory', '8g', '--memory-swap', '8g', view?.agent.container ?? ''])
   await adopted(home, async (under) => {
     assert.deepEqual(under.sessions.list(), [])
-    const [event] = under.audited.filter((one) => one.event === 'unverified')
+    const event = under.audited.find((one) => one.event === 'unverified')
     assert.match(event?.details?.join('\n') ?? '', /HostConfig\.Memory is 8589934592 instead of 4294967296/)
     assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
   })
 })
 
-test('I15 a stopped gate of a session that was up is started again by the next controller', async () => {
+test('I40 a stopped gate of a session that was up is started again by the next controller', async () => {
   const home = await makeHome()
   const view = await controllerThatDies(home, 'up')
   await capture('docker', ['stop', '--time', '0', view?.sidecar.container ?? ''])
@@ -125,7 +125,7 @@ test('I15 a stopped gate of a session that was up is started again by the next c
   })
 })
 
-test('I15 what is not of this home is never touched: other containers, other homes, and what only looks like ours', async () => {
+test('I40 what is not of this home is never touched: other containers, other homes, and what only looks like ours', async () => {
   const home = await makeHome()
   await using other = await openSessions()
   const neighbour = await other.up()

@@ -158,16 +158,16 @@ for (const { what, plan, code } of [
   { what: 'a gate that never starts', plan: { environment: { SALLYPORT_LOG_LEVEL: 'never' } }, code: 'sidecar_not_ready' },
   { what: 'an image of the gate that nobody has', plan: { image: '127.0.0.1:9/none:1' }, code: 'image_missing' },
 ] as const)
-  test(`I15 after ${what} nothing is left`, async () => {
-    const before = await engineInventory()
+  test(`I40 after ${what} nothing is left`, async () => {
+    const there = await engineInventory()
     await using other = await openSessions({ plan: (planned) => ({ ...planned, sidecar: { ...planned.sidecar, ...plan } }) })
     await assert.rejects(other.up(), { code })
     const own = await leftIn(other.engine, other.home)
     assert.deepEqual(own, { containers: [], networks: [] })
-    assert.ok(before.length > 0)
+    assert.ok(there.length > 0)
   })
 
-test('I15 a session that is given up on the way leaves nothing', async () => {
+test('I40 a session that is given up on the way leaves nothing', async () => {
   for (const at of ['networks', 'containers', 'gate', 'agent']) {
     await using other = await openSessions()
     const stop = new AbortController()

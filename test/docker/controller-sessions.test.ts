@@ -296,9 +296,9 @@ test('a probe runs in the agent’s place with the gate’s program and is gone 
 })
 
 test('an image that nobody has is said so at once, and nothing of the session is left', async () => {
-  const before = await leftIn(under.engine, under.home)
+  const there = await leftIn(under.engine, under.home)
   await assert.rejects(under.up({ image: '127.0.0.1:9/nobody/has-this:1' }), { code: 'image_missing', message: /127\.0\.0\.1:9\/nobody/ })
-  assert.deepEqual(await leftIn(under.engine, under.home), before)
+  assert.deepEqual(await leftIn(under.engine, under.home), there)
 })
 
 test('a program that the image does not have ends as a shell would say it', async () => {

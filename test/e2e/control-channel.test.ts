@@ -163,7 +163,7 @@ for (const transport of ['unix', 'stdio'] as const) {
     assert.equal(await setting.ask(), FIRST)
   })
 
-  test(`I??-channel over ${transport} revoking cuts what runs, takes the secrets back, and nothing passes afterwards`, async () => {
+  test(`I34 over ${transport} revoking cuts what runs, takes the secrets back, and nothing passes afterwards`, async () => {
     await using setting = await openControlled(transport)
     assert.equal(await setting.ask(), FIRST)
     const sent = setting.upstream.requests.length
@@ -186,7 +186,7 @@ for (const transport of ['unix', 'stdio'] as const) {
     assertUnsaid(setting, transport)
   })
 
-  test(`I??-channel over ${transport} without a controller secrets are kept for the grace and no longer; what needs none passes; one that comes back has them given again`, async () => {
+  test(`I34 over ${transport} without a controller secrets are kept for the grace and no longer; what needs none passes; one that comes back has them given again`, async () => {
     await using setting = await openControlled(transport, { graceMs: 500 })
     assert.equal(await setting.ask(), FIRST)
     await setting.leave()
@@ -211,7 +211,7 @@ for (const transport of ['unix', 'stdio'] as const) {
     assertUnsaid(setting, transport)
   })
 
-  test(`I??-channel over ${transport} a lease that was revoked while no controller was there ends the session when one is back`, async () => {
+  test(`I34 over ${transport} a lease that was revoked while no controller was there ends the session when one is back`, async () => {
     await using setting = await openControlled(transport)
     await setting.leave()
     setting.session.isRevoked = true

@@ -38,7 +38,7 @@ function storesValues(store: () => SecretStore, text: string, other: string): vo
     await story(providers)
   }
 
-  test('I??-providers-value a value is stored, read, replaced and deleted as it is, and is in no argument and no environment meanwhile', () =>
+  test('I31 a value is stored, read, replaced and deleted as it is, and is in no argument and no environment meanwhile', () =>
     use(async (providers) => {
       for (const value of [CANARY, `${CANARY}-the-second`]) {
         await providers.set(sourceOf(text), new Secret('TOKEN', value), NEVER)

@@ -258,7 +258,7 @@ for (const { why, fault, says } of [
     says: /did not answer/,
   },
 ]) {
-  test(`I??-providers-value a server that ${why}: secret_unavailable, one request, and no word of the answer in the error`, async () => {
+  test(`I31 a server that ${why}: secret_unavailable, one request, and no word of the answer in the error`, async () => {
     await using server = await openVaultServer()
     server.fault = (_request, response) => {
       const { status, headers, body } = fault(server)

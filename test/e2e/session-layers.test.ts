@@ -31,7 +31,7 @@ async function logged(child: ChildProcess, message: string): Promise<void> {
   assert.fail(`it never said "${message}"`)
 }
 
-test('I??-layers a sidecar enforces the frozen layers, a restricted one included, and takes what is swapped in behind their names', async () => {
+test('I29 a sidecar enforces the frozen layers, a restricted one included, and takes what is swapped in behind their names', async () => {
   using setting = layerSetting({
     'home/policies/global.yaml': `${ruleText('web', '*.example.com', 'allow')}extends: [service/npm]\n`,
     'home/policies/service/npm.yaml': ruleText('npm', 'packages.example.org', 'deny'),

@@ -100,7 +100,7 @@ for (const { name, leave } of [
   { name: 'when the daemon is gone', leave: async (_: Pty, daemon: SessionDaemon) => daemon.cut() },
   { name: 'when the session is ended', leave: async (_: Pty, daemon: SessionDaemon) => daemon.end.abort(new Error('ended')) },
 ]) {
-  test(`I??-terminal-filter attach ended ${name}: the terminal is in no state that the program left`, async () => {
+  test(`I26 attach ended ${name}: the terminal is in no state that the program left`, async () => {
     await using program = openPty(MESSY)
     await using daemon = await startSessionDaemon(program)
     await using client = onTerminal(daemon, 'attach', 'known')
@@ -154,7 +154,7 @@ test('attach: an answer that is on its way when the operator leaves is not typed
   await shell.sees('line: <mine>')
 })
 
-test('I??-terminal-redacted attach and exec show no secret of the session, coloured and cut, and one that is pushed at once', async () => {
+test('I27 attach and exec show no secret of the session, coloured and cut, and one that is pushed at once', async () => {
   await using program = openPty(ANSWERING)
   await program.sees('ready')
   await using daemon = await startSessionDaemon(program)

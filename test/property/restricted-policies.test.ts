@@ -72,7 +72,7 @@ function assertNeverWider(before: Policy, after: Policy): void {
   }
 }
 
-test('I??-layers a restricted layer never allows, asks about or names anything that was not allowed without it, whatever both say', () => {
+test('I29 a restricted layer never allows, asks about or names anything that was not allowed without it, whatever both say', () => {
   let compared = 0
   tightened = 0
   fc.assert(
@@ -142,7 +142,7 @@ const section = fc.oneof(
   }),
 )
 
-test('I??-layers a restricted file with anything but denials and questions is refused by file and line, and nothing of it is loaded', () => {
+test('I29 a restricted file with anything but denials and questions is refused by file and line, and nothing of it is loaded', () => {
   fc.assert(
     fc.property(fc.array(section, { minLength: 1, maxLength: 3 }), (sections) => {
       const text = JSON.stringify(Object.assign({ version: 1 }, ...sections), null, 1)

@@ -51,7 +51,7 @@ test('any secrets come out of a sealed file as they went in', async () => {
   )
 })
 
-test('I??-vault-a what is sealed opens with its key and context alone: any other bit of either, or of the seal, is found', () => {
+test('I32 what is sealed opens with its key and context alone: any other bit of either, or of the seal, is found', () => {
   const key = fc.uint8Array({ minLength: 32, maxLength: 32 })
   fc.assert(
     fc.property(
@@ -89,7 +89,7 @@ test('contexts of different parts are different texts, wherever the parts are di
   )
 })
 
-test('I??-vault-a any one bit changed in any column of a row is found when the row is read, and no other row is touched by it', async () => {
+test('I32 any one bit changed in any column of a row is found when the row is read, and no other row is touched by it', async () => {
   await using home = await vaultHome()
   await filled(home)
   const before = await readFile(home.file)
@@ -129,7 +129,7 @@ function altered(found: unknown, at: number, bit: number): Uint8Array | string |
   return bytes
 }
 
-test('I??-vault-a with any bytes of the file changed, no value ever comes out wrong: it is the old one, or an error with a code', async () => {
+test('I32 with any bytes of the file changed, no value ever comes out wrong: it is the old one, or an error with a code', async () => {
   await using home = await vaultHome()
   await filled(home)
   const before = await readFile(home.file)

@@ -41,6 +41,10 @@ export type SessionsUnderTest = AsyncDisposable & {
 
 export type Changes = {
   readonly home?: string
+  /** Default: the machine's. */
+  readonly base?: Engine
+  /** What there is stays when this is disposed of: for whoever comes next. */
+  readonly keeps?: boolean
   readonly engine?: (engine: Engine) => Engine
   readonly plan?: (plan: SessionPlan) => SessionPlan
   readonly parts?: (parts: SessionParts) => SessionParts
@@ -54,7 +58,7 @@ export async function openSessions(change: Changes = {}): Promise<SessionsUnderT
   const home = change.home ?? (await makeHome())
   const workspace = join(home, '..', `workspace-${home.split('-').at(-1)}`)
   await mkdir(workspace, { recursive: true })
-  const real = createDockerEngine(engineAddress(process.env))
+  const real = change.base ?? createDockerEngine(engineAddress(process.env))
   const engine = change.engine?.(real) ?? real
   const state = openState(join(home, 'state.db'), system)
   const audited: SessionAuditEvent[] = []
@@ -87,8 +91,9 @@ export async function openSessions(change: Changes = {}): Promise<SessionsUnderT
     },
     async [Symbol.asyncDispose]() {
       await sessions[Symbol.asyncDispose]()
-      for (const { id } of sessions.list()) await sessions.down(id).catch(() => {})
+      if (change.keeps !== true) for (const { id } of sessions.list()) await sessions.down(id).catch(() => {})
       state[Symbol.dispose]()
+      if (change.keeps === true) return
       await removeLeft(real, home)
       if (change.home === undefined) await rm(home, { recursive: true, force: true })
       await rm(workspace, { recursive: true, force: true })

@@ -83,7 +83,7 @@ class SidecarPeer implements Peer {
     const { session, guard, version, graceMs } = this.#parts
     if (method !== 'INIT_HELLO') throw refused('INIT_HELLO comes first')
     const hello = parsed(Hello.safeParse(params).data, method)
-    // I??-channel: nothing is said to whoever has no lease that holds now.
+    // I34: nothing is said to whoever has no lease that holds now.
     if (!isLease(hello, this.#parts)) throw refused('the lease is not the one of this session')
     const mismatch = mismatchOf(hello, version)
     if (mismatch) {

@@ -73,7 +73,7 @@ export function createResolver(
       const grant = known.get(name)
       if (grant === undefined)
         throw new SallyportError('secret_missing', `the secret ${name} is not declared`, { hint: 'declare it under secrets in the policy' })
-      // I??-providers-use: before anything else is looked at, also what is kept.
+      // I30: before anything else is looked at, also what is kept.
       if (!grant.uses.includes(resource)) throw notPermitted(name, resource)
       signal.throwIfAborted()
       const found = kept.get(name)

@@ -58,7 +58,7 @@ for (const { why, resources, use } of [
   { why: 'a name that begins like the one that is listed', resources: ['tool:github'], use: 'tool:github2' },
   { why: 'nothing', resources: ['tool:github'], use: '' },
 ]) {
-  test(`I??-providers-use ${why}: secret_not_permitted, and the program that has the value does not run`, async () => {
+  test(`I30 ${why}: secret_not_permitted, and the program that has the value does not run`, async () => {
     using programs = writePrograms({ print: 'touch "$DIR/ran"; echo the-value' })
     await using providers = openProviders({ env: programs.env })
     const usesIt = resources === undefined || resources.includes('inject')

@@ -8,7 +8,7 @@ import { createTestSession, openTestController } from '../../support/control.ts'
 import { eventually } from '../../support/eventually.ts'
 import { API, CANARY, openSetting, OTHER } from '../../support/setting.ts'
 
-test('I??-channel when secrets are taken back what carries one is cut, what carries none goes on', async () => {
+test('I34 when secrets are taken back what carries one is cut, what carries none goes on', async () => {
   await using session = await createTestSession({ API_TOKEN: CANARY }, { id: 'test-session' })
   await using controller = await openTestController(session, { graceMs: 100, version: 'test' })
   const answers: ServerResponse[] = []

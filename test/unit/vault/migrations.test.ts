@@ -55,7 +55,7 @@ test('the copy is a vault that opens, with what only the log had yet', async () 
   assert.deepEqual(valuesOf(copied), { A: 'in the log' })
 })
 
-test('I??-vault-b a step that fails leaves the schema and all rows as they were, and the next try works', async () => {
+test('I33 a step that fails leaves the schema and all rows as they were, and the next try works', async () => {
   await using home = await vaultHome()
   await filled(home)
   await assert.rejects(openDatabase(home.file, system, BROKEN))

@@ -105,7 +105,7 @@ test('a new lock by the keyring has an entry of its own, and the one before is r
   assert.equal(keyring.held.size, 0)
 })
 
-test('I??-vault-b a change of the lock that fails leaves the old lock, and no entry of the new one', async () => {
+test('I33 a change of the lock that fails leaves the old lock, and no entry of the new one', async () => {
   await using home = await vaultHome()
   const keyring = memoryKeyring()
   const unlock = unlockWith(home.unlock.keyFile, PASSPHRASE, keyring)

@@ -111,7 +111,7 @@ for (const { why, make, code } of [
     code: 'vault_full',
   },
 ]) {
-  test(`I??-vault-b a sealed file with ${why} is ${code}, and none of it is stored`, async () => {
+  test(`I33 a sealed file with ${why} is ${code}, and none of it is stored`, async () => {
     await using home = await vaultHome()
     await using vault = await home.create()
     vault.set('OWN', secret('own'))

@@ -52,7 +52,7 @@ test('I1 a value prints as its name: in a row, an error and what get gives', asy
   assert.doesNotMatch(JSON.stringify([row, vault.list(), vault.get('TOKEN'), String(vault.get('TOKEN'))]), new RegExp(CANARY))
 })
 
-test('I??-vault-a no value is in clear in any file of the home, while the vault is open and after', async () => {
+test('I32 no value is in clear in any file of the home, while the vault is open and after', async () => {
   await using home = await vaultHome()
   const search = async (): Promise<void> => {
     for (const [name, bytes] of await home.bytes()) assert.equal(bytes.includes(CANARY), false, name)
@@ -155,7 +155,7 @@ test('each change is told with names and versions, and no value', async () => {
   assert.doesNotMatch(JSON.stringify(events), new RegExp(CANARY))
 })
 
-test('I??-vault-b a change that could not be told is undone: set, tag, remove and a new key', async () => {
+test('I33 a change that could not be told is undone: set, tag, remove and a new key', async () => {
   await using home = await vaultHome()
   let isDeaf = false
   const onChange = (): void => {
