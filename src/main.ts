@@ -6,37 +6,37 @@ import { visible } from './kernel/visible.ts'
 
 /** Each command is loaded when it is asked for: the sidecar starts without the code of the others. */
 const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<Command> }>> = {
-  proxy: { summary: 'run the gate in the foreground, without containers', load: async () => (await import('./cli/proxy.ts')).proxyCommand },
-  sidecar: {
-    summary: 'run the gate as the image does, configured by environment',
-    load: async () => (await import('./cli/sidecar.ts')).sidecarCommand,
-  },
   daemon: { summary: 'run the controller of this host', load: async () => (await import('./cli/daemon.ts')).daemonCommand },
   up: { summary: 'start a hardened session and attach to it', load: async () => (await import('./cli/up.ts')).upCommand },
   run: { summary: 'start a session for one command', load: async () => (await import('./cli/up.ts')).runCommand },
   ls: { summary: 'list the sessions', load: async () => (await import('./cli/ls.ts')).lsCommand },
   inspect: { summary: 'show all that is known of a session', load: async () => (await import('./cli/ls.ts')).inspectCommand },
-  down: { summary: 'end a session and remove all of it', load: async () => (await import('./cli/ls.ts')).downCommand },
-  reset: { summary: "start a session's agent anew from its image", load: async () => (await import('./cli/ls.ts')).resetCommand },
-  policy: { summary: 'check, explain or show a policy', load: async () => (await import('./cli/policy.ts')).policyCommand },
-  secret: { summary: 'keep secrets in an encrypted vault', load: async () => (await import('./cli/secret.ts')).secretCommand },
-  audit: { summary: 'verify an audit file', load: async () => (await import('./cli/audit.ts')).auditCommand },
-  compose: {
-    summary: 'write the .env of a compose project for a workspace',
-    load: async () => (await import('./cli/compose.ts')).composeCommand,
-  },
-  trust: { summary: 'accept the policy that a workspace brings itself', load: async () => (await import('./cli/trust.ts')).trustCommand },
-  lease: {
-    summary: "list and revoke the sessions' leases, rotate their key",
-    load: async () => (await import('./cli/lease.ts')).leaseCommand,
-  },
   attach: { summary: 'connect the terminal with a session', load: async () => (await import('./cli/attach.ts')).attachCommand },
   exec: { summary: 'run a program in a session', load: async () => (await import('./cli/exec.ts')).execCommand },
   logs: { summary: 'print what a session printed', load: async () => (await import('./cli/logs.ts')).logsCommand },
   forward: { summary: 'reach a port of a session from this machine', load: async () => (await import('./cli/forward.ts')).forwardCommand },
+  reset: { summary: "start a session's agent anew from its image", load: async () => (await import('./cli/ls.ts')).resetCommand },
+  down: { summary: 'end a session and remove all of it', load: async () => (await import('./cli/ls.ts')).downCommand },
+  selftest: { summary: 'try the ways out of a running session', load: async () => (await import('./cli/selftest.ts')).selftestCommand },
+  secret: { summary: 'keep secrets in an encrypted vault', load: async () => (await import('./cli/secret.ts')).secretCommand },
+  lease: {
+    summary: "list and revoke the sessions' leases, rotate their key",
+    load: async () => (await import('./cli/lease.ts')).leaseCommand,
+  },
+  trust: { summary: 'accept the policy that a workspace brings itself', load: async () => (await import('./cli/trust.ts')).trustCommand },
+  policy: { summary: 'check, explain or show a policy', load: async () => (await import('./cli/policy.ts')).policyCommand },
+  audit: { summary: 'verify an audit file', load: async () => (await import('./cli/audit.ts')).auditCommand },
   init: { summary: 'write a policy for a workspace', load: async () => (await import('./cli/init.ts')).initCommand },
   doctor: { summary: 'say what this machine and its engine can hold', load: async () => (await import('./cli/doctor.ts')).doctorCommand },
-  selftest: { summary: 'try the ways out of a running session', load: async () => (await import('./cli/selftest.ts')).selftestCommand },
+  compose: {
+    summary: 'write the .env of a compose project for a workspace',
+    load: async () => (await import('./cli/compose.ts')).composeCommand,
+  },
+  proxy: { summary: 'run the gate in the foreground, without containers', load: async () => (await import('./cli/proxy.ts')).proxyCommand },
+  sidecar: {
+    summary: 'run the gate as the image does, configured by environment',
+    load: async () => (await import('./cli/sidecar.ts')).sidecarCommand,
+  },
   probe: { summary: 'try the ways out of this container', load: async () => (await import('./cli/probe.ts')).probeCommand },
 }
 

@@ -265,7 +265,7 @@ const BYPASSES: readonly Bypass[] = [
 ]
 
 for (const { title, before, plant, operator, cwd = '.', kind } of BYPASSES) {
-  test(`planted and found before the operator's git runs it: ${title}`, async () => {
+  test(`I36 planted and found before the operator's git runs it: ${title}`, async () => {
     await using setting = await openWorkspace()
     await before?.(setting)
     const session = await setting.open()

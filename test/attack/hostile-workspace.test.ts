@@ -31,7 +31,7 @@ for (const { what, config } of [
   { what: 'a comment sign and quotes', config: '[remote "origin"]\n\turl = https://"#{}[]:@\n' },
   { what: 'bidirectional text', config: '[remote "origin"]\n\turl = git@\u202egithub.com:x\n' },
 ]) {
-  test(`a remote whose URL has ${what} brings nothing into the policy`, async () => {
+  test(`I39 a remote whose URL has ${what} brings nothing into the policy`, async () => {
     const { policy, text } = await policyOf((workspace) => writeFileSync(join(workspace, '.git/config'), config))
     assert.deepEqual(policy, EMPTY)
     assert.doesNotMatch(text, /\u202e|\u2028|mode: open\s*$/m)

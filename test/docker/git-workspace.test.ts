@@ -108,7 +108,7 @@ for (const script of [
   'mount --bind /tmp .git',
   'umount .git/config',
 ]) {
-  test(`the agent cannot: ${script}`, async () => {
+  test(`I35 the agent cannot: ${script}`, async () => {
     assert.notEqual((await whole.agent.sh(script)).code, 0)
   })
 }

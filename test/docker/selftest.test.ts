@@ -109,7 +109,7 @@ for (const { mounted, target, mode, open } of [
   })
 }
 
-test('a network that is only internal turns red what reaches the host by the bridge, and nothing else', async () => {
+test('I38 a network that is only internal turns red what reaches the host by the bridge, and nothing else', async () => {
   await using plain = await openJail({ driverOptions: {} })
   const rows = await tryWith({}, {}, plain)
   assert.deepEqual(openOf(rows), ['host-services', 'host-datagrams', 'icmp'])

@@ -19,7 +19,7 @@ const SKIPPED = new Set(['node_modules', 'vendor', 'target', 'dist', 'build', 'o
 const EVIDENCE_MAX = 3
 const CONFIG_BYTES_MAX = 64 * 1024
 
-/** Looks at the names in the folder and in the folders right below it, and at the remotes in `.git/config`. Never fails. */
+/** I39: Looks at the names in the folder and in the folders right below it, and at the remotes in `.git/config`. Never fails. */
 export function detect(workspace: string): Detected {
   const top = namesIn(workspace)
   const below = top.folders.filter((name) => !SKIPPED.has(name)).slice(0, LIMITS.initFoldersMax)

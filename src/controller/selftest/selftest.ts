@@ -75,7 +75,8 @@ export async function runSelftest(parts: SelftestParts, setting: SelftestSetting
   return WAYS.map((way) => ({ ...way, ...(found.get(way.id) ?? { id: way.id, ok: false, detail: notTried(run) }) }))
 }
 
-/** @throws SallyportError selftest_failed with every way that is open */
+/** I38
+ * @throws SallyportError selftest_failed with every way that is open */
 export function refuseOpen(rows: readonly SelftestRow[]): void {
   const open = rows.filter(({ ok }) => !ok)
   if (open.length === 0 && rows.length > 0) return

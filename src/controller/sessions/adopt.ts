@@ -16,7 +16,7 @@ import { removeContainers, takeDown } from './take-down.ts'
 export type Adopted = { readonly row: StateRow; readonly live: LiveSession }
 
 /**
- * Takes over what another controller of this home left: a session that was up and whose containers are what was asked for goes on; any
+ * I40: Takes over what another controller of this home left: a session that was up and whose containers are what was asked for goes on; any
  * other is taken down, with everything that carries its name and labels. What is not this home's is never touched.
  * @throws engine_unavailable
  */

@@ -17,7 +17,7 @@ const MODULES_DEEP_MAX = 12
 export type LinkedWorktree = { readonly gitFolder: string; readonly name: string; readonly own: string }
 
 /**
- * Covers one repository: `.git` is mounted onto itself first, without that the agent moves it away and makes one of its own.
+ * I35: Covers one repository: `.git` is mounted onto itself first, without that the agent moves it away and makes one of its own.
  * What does not exist yet is made, because only what exists can be covered.
  * @throws SallyportError workspace_refused where a link stands in the place of what would be covered, which a mount would follow.
  */

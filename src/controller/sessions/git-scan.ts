@@ -42,7 +42,7 @@ export type ScanRequest = {
 }
 
 /**
- * Takes the fingerprint of a workspace. Runs no git and opens nothing but plain files, none that a link leads to outside of the
+ * I36: Takes the fingerprint of a workspace. Runs no git and opens nothing but plain files, none that a link leads to outside of the
  * workspace; bounded in time, files and bytes (`LIMITS.surveyMs`, `scanMs`, `scanFilesMax`, `scanBytesMax`). What was not looked
  * at is an entry itself, and a finding when it was not so before.
  */

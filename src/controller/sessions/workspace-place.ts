@@ -29,7 +29,7 @@ const ENGINE_FOLDERS_AT_HOME = [
 ]
 
 /**
- * The real path of a workspace that an agent may be given.
+ * I37: The real path of a workspace that an agent may be given.
  * @throws SallyportError workspace_refused when it is no folder, is or holds what the operator or the engine lives from, or when
  * somebody else could put another folder in its place.
  */

@@ -31,7 +31,8 @@ export type TerminalFilter = {
   restore(): Buffer
 }
 
-/** @param options.isUtf8 what the terminal reads (default true): for another one, characters beyond ASCII become `?` */
+/** I26
+ * @param options.isUtf8 what the terminal reads (default true): for another one, characters beyond ASCII become `?` */
 export function createTerminalFilter(profile: Profile, options: { isUtf8?: boolean } = {}): TerminalFilter {
   return new Filter(profile, options.isUtf8 ?? true)
 }

@@ -13,6 +13,7 @@ export type Redaction = {
 }
 
 /**
+ * I27
  * @param secrets what the session's secrets are at the moment: asked at every chunk, so that a pushed bundle is in force at once.
  *   Values shorter than `LIMITS.secretCharsMin` are not looked for: they could not be told from ordinary text.
  */

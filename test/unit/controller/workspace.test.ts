@@ -92,7 +92,7 @@ for (const { title, place, prepare, message, asRoot = false } of [
   message: RegExp
   asRoot?: boolean
 }[]) {
-  test(`refused as a workspace: ${title}`, { skip: asRoot && !isRoot }, async () => {
+  test(`I37 refused as a workspace: ${title}`, { skip: asRoot && !isRoot }, async () => {
     await using setting = await openWorkspace()
     await prepare?.(setting)
     const engineFolders = title.includes('the caller') ? [setting.workspace] : []
