@@ -1,6 +1,7 @@
 import path from 'node:path'
 import { ensureBaseImage } from './base-image.ts'
 import { auditLines, playDemo, verifiedAudit, type Row } from './demo.ts'
+import { playSession } from './demo-session.ts'
 import { ensureEngine } from './engine.ts'
 import { ensureImages } from './images.ts'
 import { demoPlace, prepareDemo, type ComposeProject } from './project.ts'
@@ -14,6 +15,7 @@ await main(async () => {
   await step(`starting ${project.env.get('COMPOSE_PROJECT_NAME') ?? ''}`, (onLine) => up(project, onLine))
   const rows = await step('the demo, from inside the agent', () => playDemo(project))
   const log = await auditLines(project, rows.length)
+  rows.push(...(await step('a session of the controller', playSession)))
   const verified = await verifiedAudit(project)
   console.log(
     `\n${table(rows)}\n\nThe audit of it (in the sidecar; values of secrets are never in it):\n\n${log.map((line) => `  ${line}`).join('\n')}`,
