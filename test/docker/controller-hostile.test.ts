@@ -15,7 +15,7 @@ function altering(change: (options: ContainerOptions) => object): (engine: Engin
       get(target, verb: keyof Engine) {
         if (verb !== 'create') return target[verb]
         return (options: ContainerOptions) =>
-          target.create(options.name.endsWith('-agent') ? ({ ...options, ...change(options) } as ContainerOptions) : options)
+          target.create(options.name.endsWith('-agent') ? { ...options, ...change(options) } : options)
       },
     })
 }
