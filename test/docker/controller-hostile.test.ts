@@ -14,8 +14,7 @@ function altering(change: (options: ContainerOptions) => object): (engine: Engin
     new Proxy(engine, {
       get(target, verb: keyof Engine) {
         if (verb !== 'create') return target[verb]
-        return (options: ContainerOptions) =>
-          target.create(options.name.endsWith('-agent') ? { ...options, ...change(options) } : options)
+        return (options: ContainerOptions) => target.create(options.name.endsWith('-agent') ? { ...options, ...change(options) } : options)
       },
     })
 }
