@@ -16,7 +16,7 @@ async function place() {
   return {
     workspace,
     home,
-    file: join(home, 'policies/workspaces', createHash('sha256').update(realpathSync(workspace)).digest('hex').slice(0, 16), 'policy.yaml'),
+    file: join(home, 'policies/workspaces', createHash('sha256').update(realpathSync(workspace)).digest('hex'), 'policy.yaml'),
     put: (name: string, text = '') => {
       mkdirSync(join(workspace, name, '..'), { recursive: true })
       writeFileSync(join(workspace, name), text)
