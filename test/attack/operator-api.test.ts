@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { request as httpRequest } from 'node:http'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { openOperatorApi } from '../../src/controller/operator/operator.ts'
+import { addSessionRoutes } from '../../src/controller/operator/session-routes.ts'
+import { takeStreams } from '../../src/controller/operator/streams.ts'
+import { createEventHub } from '../../src/controller/sessions/event-hub.ts'
+import type { SessionEvent } from '../../src/controller/sessions/session-parts.ts'
+import type { Sessions } from '../../src/controller/sessions/sessions.ts'
+import { createLog } from '../../src/kernel/log.ts'
+
+const log = createLog('silent')
+let folder: string
+let path: string
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sallyport-operator-'))
+  path = join(folder, 'daemon.sock')
+})
+after(() => rm(folder, { recursive: true }))
+
+/** The routes without a session. */
+function openApi(sessions: Partial<Sessions>): Promise<AsyncDisposable> {
+  const whole = { list: () => [], ...sessions } as Sessions
+  const secrets = () => []
+  return openOperatorApi(
+    path,
+    (app) => addSessionRoutes(app, whole, secrets),
+    takeStreams(whole, secrets, new AbortController().signal, log),
+    log,
+  )
+}
+
+async function answerTo(text: string): Promise<string> {
+  const socket = connect(path)
+  let answer = ''
+  socket.setEncoding('latin1').on('data', (piece: string) => (answer += piece))
+  socket.write(text)
+  await once(socket, 'close')
+  return answer
+}
+
+for (const place of ['%zz/exec', '%/attach', '%c3%28/forward/80', 'a/forward/99999999', '../../x/exec'])
+  test(`a stream of ${place} is refused, and the daemon goes on`, async () => {
+    await using _api = await openApi({
+      forward: () => Promise.reject(new Error('never asked')),
+      inspect: () => Promise.reject(new Error('never asked')),
+    })
+    const head = 'Host: x\r\nConnection: Upgrade\r\nUpgrade: sallyport-stream\r\n\r\n'
+    assert.match(await answerTo(`POST /v1/sessions/${place} HTTP/1.1\r\n${head}`), /^HTTP\/1\.1 400 .*"code":"usage"/s)
+    assert.match(await answerTo('GET /v1/sessions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'), /\r\n\r\n\[\]$/)
+  })
+
+test('a client of the events that never reads holds back what it is told, and not the memory of the daemon', async () => {
+  const hub = createEventHub<SessionEvent>()
+  let taken = 0
+  const event: SessionEvent = { at: 1, session: 'a'.repeat(16), name: 'x'.repeat(4_096), event: 'gate_lost' }
+  async function* events(signal: AbortSignal) {
+    for await (const one of hub.listen(signal)) {
+      taken += 1
+      yield one
+    }
+  }
+  await using _api = await openApi({ events })
+  const request = httpRequest({ socketPath: path, path: '/v1/events' })
+  request.end()
+  const [response] = await once(request, 'response')
+  response.pause()
+  const [many, perTurn] = [4_000, 100]
+  for (let sent = 0; sent < many; sent += perTurn) {
+    for (let i = 0; i < perTurn; i += 1) hub.emit(event)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  assert.ok(taken < many / 2, `${taken} of ${many} events were taken for a client that reads none`)
+  response.on('error', () => {})
+  request.destroy()
+})
