@@ -37,6 +37,9 @@ export type ControllerConfig = {
   readonly unlock: Unlock
 }
 
+/** Nothing of a session is left behind these. */
+const OVER: ReadonlySet<string> = new Set(['ended', 'failed', 'reaped'])
+
 export type Controller = AsyncDisposable & { readonly socket: string }
 
 /**
@@ -60,7 +63,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
     openProviders({ env: config.env, ...(vault && { vault }), ...readProviderSettings(join(home, 'providers.yaml')) }),
   )
   const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
-  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit))
+  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
   const planning = createPlanning({
@@ -84,15 +87,20 @@ export async function openController(config: ControllerConfig, log: Log, system:
       createAuthority: (session) => makeAuthorityPems(session, system),
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),
-      audit: ({ session, name, workspace, event, details }) =>
-        audit.append({
+      async audit({ session, name, workspace, event, details }) {
+        if (OVER.has(event)) {
+          secrets.forget(session)
+          await chains.end(session)
+        }
+        await audit.append({
           event: 'session',
           state: event,
           of: session,
           name,
           place: workspace,
           ...(details && { details: details.join('\n') }),
-        }),
+        })
+      },
       selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
       system,
       log,

@@ -46,6 +46,8 @@ export type StateFile = Disposable & {
   leases(): LeaseRow[]
   isLive(session: string, lease: string): boolean
   revokeLeases(session: string): void
+  /** Whether its leases were revoked: whatever it was given since, nothing of it goes on. */
+  isRevoked(session: string): boolean
 }
 
 const VERSION = 1
@@ -119,6 +121,7 @@ function verbs(database: DatabaseSync, system: Pick<System, 'now'>): StateFile {
     "SELECT 1 FROM leases JOIN sessions ON sessions.id = leases.session WHERE leases.id = ? AND sessions.id = ? AND revoked = 0 AND state IN ('starting', 'running')",
   )
   const revoke = database.prepare('UPDATE leases SET revoked = 1 WHERE session = ?')
+  const isRevoked = database.prepare('SELECT 1 FROM leases WHERE session = ? AND revoked = 1 LIMIT 1')
   const forgetLeases = database.prepare('DELETE FROM leases WHERE session NOT IN (SELECT id FROM sessions)')
   return {
     begin: (it) => void insert.run(it.id, it.name, it.step, system.now(), system.now(), JSON.stringify(it.record)),
@@ -137,6 +140,7 @@ function verbs(database: DatabaseSync, system: Pick<System, 'now'>): StateFile {
     leases: () => listLeases.all().map(leaseOf),
     isLive: (session, lease) => isLive.get(lease, session) !== undefined,
     revokeLeases: (session) => void revoke.run(session),
+    isRevoked: (session) => isRevoked.get(session) !== undefined,
     [Symbol.dispose]: () => database.close(),
   }
 }

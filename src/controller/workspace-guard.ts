@@ -6,6 +6,8 @@ import { workspaceMounts } from './sessions/workspace.ts'
 
 /** What is kept of a session's workspace in its record: plain data, so that another process can end it. */
 type Kept = {
+  /** Tells it from every other: what a record holds is read anew each time. */
+  readonly key: string
   readonly mounts: readonly WorkspaceMount[]
   readonly made: readonly Made[]
   readonly covers: readonly Cover[]
@@ -20,14 +22,27 @@ type Kept = {
 export function createWorkspaceGuard(
   home: string,
   others: () => readonly unknown[],
-  system: Pick<System, 'elapsed'>,
+  system: Pick<System, 'elapsed' | 'random'>,
 ): SessionParts['workspace'] {
+  /** Of sessions of this process, from the moment that they have it: records come later. */
+  const held = new Map<string, Kept>()
+  let queue: Promise<unknown> = Promise.resolve()
+  const othersThan = (own: string | undefined): Kept[] => {
+    const known = new Map([...others().filter(isKept), ...held.values()].map((kept) => [kept.key, kept]))
+    return [...known.values()].filter(({ key }) => key !== own)
+  }
   return {
-    async mounts(request) {
-      const workspace = await workspaceMounts({ ...request, home, others: others().filter(isKept) }, system)
-      const { mounts, environment, problems, made, covers, scan, baseline } = workspace
-      const kept: Kept = { mounts, made, covers, scan, baseline }
-      return { mounts, environment, warnings: problems.map(describe), kept }
+    mounts(request) {
+      // One after the other: of two that begin at once each would be told that it is alone.
+      const planned = queue.then(async () => {
+        const workspace = await workspaceMounts({ ...request, home, others: othersThan(undefined) }, system)
+        const { mounts, environment, problems, made, covers, scan, baseline } = workspace
+        const kept: Kept = { key: system.random(16).toString('hex'), mounts, made, covers, scan, baseline }
+        held.set(kept.key, kept)
+        return { mounts, environment, warnings: problems.map(describe), kept }
+      })
+      queue = planned.catch(() => undefined)
+      return planned
     },
     async release(kept) {
       if (!isKept(kept)) return []
@@ -35,11 +50,11 @@ export function createWorkspaceGuard(
         ...(await lostCovers(kept.covers)),
         ...(kept.baseline ? compareGitScans(kept.baseline, await scanGit(kept.scan, system)) : []),
       ]
-      const inUse = others().filter((one): one is Kept => isKept(one) && one !== kept)
       await removeMade(
         kept.made,
-        inUse.flatMap(({ made }) => made.map(({ path }) => path)),
+        othersThan(kept.key).flatMap(({ made }) => made.map(({ path }) => path)),
       )
+      held.delete(kept.key)
       return found.map(describe)
     },
   }
@@ -50,5 +65,5 @@ function describe({ path, what, why }: Finding): string {
 }
 
 function isKept(kept: unknown): kept is Kept {
-  return typeof kept === 'object' && kept !== null && 'made' in kept && 'scan' in kept
+  return typeof kept === 'object' && kept !== null && 'key' in kept && 'made' in kept && 'scan' in kept
 }

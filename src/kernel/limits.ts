@@ -149,6 +149,8 @@ export const LIMITS = {
   auditQueueMax: 20_000,
   /** An audit file is not written beyond this (503 `audit_unavailable`), so that an agent cannot fill the disk of the host. */
   auditFileBytesMax: 4 * 1024 ** 3,
+  /** The last line of a session's own record is written into the controller's no more often than this. */
+  auditCountersignMs: 1_000,
   /** The audit file is forced to the disk (fdatasync) at least this often while events arrive. */
   auditSyncMs: 1_000,
   /** A key or certificate file of an authority that is kept on disk. */

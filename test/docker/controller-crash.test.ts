@@ -6,6 +6,8 @@ import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { SessionView } from '../../src/controller/sessions/session-parts.ts'
+import { openState } from '../../src/controller/state.ts'
+import { system } from '../../src/kernel/system.ts'
 import { capture } from '../../scripts/steps.ts'
 import { engineInventory, leftIn, makeHome, openSessions, type SessionsUnderTest } from '../support/controller-sessions.ts'
 
@@ -122,6 +124,22 @@ test('I40 a stopped gate of a session that was up is started again by the next c
       (await under.run('child', ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', 'http://sallyport:7070/healthz'])).stdout,
       '200',
     )
+  })
+})
+
+test('I28 a session whose leases were revoked does not get them back from the next controller, also by a gate that begins anew', async () => {
+  const home = await makeHome()
+  const view = await controllerThatDies(home, 'up')
+  {
+    using state = openState(join(home, 'state.db'), system)
+    state.revokeLeases(view?.id ?? '')
+  }
+  await capture('docker', ['restart', '--time', '0', view?.sidecar.container ?? ''])
+  await adopted(home, async (under) => {
+    assert.deepEqual(under.sessions.list(), [])
+    assert.ok(under.state.leases().every(({ state }) => state !== 'live'))
+    assert.match(under.audited.find(({ event }) => event === 'reaped')?.details?.[0] ?? '', /^session_revoked/)
+    assert.deepEqual(await leftIn(under.engine, home), { containers: [], networks: [] })
   })
 })
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { ContainerOptions, Engine } from '../../src/controller/sessions/engine.ts'
 import type { SessionEvent, SessionRecord } from '../../src/controller/sessions/session-parts.ts'
+import { VERSION } from '../../src/kernel/version.ts'
 import { capture } from '../../scripts/steps.ts'
 import { engineInventory, leftIn, openSessions, type SessionsUnderTest } from '../support/controller-sessions.ts'
 
@@ -216,5 +217,28 @@ test('I14 volumes, user, entrypoint and health check of an image don’t come in
     await assert.rejects(under.up({ image: name }), { code: 'config_prohibited', message: /the volume \/etc/ })
   } finally {
     await capture('docker', ['image', 'rm', '--force', name])
+  }
+})
+
+test('I??-attack-probe code that an image brings in its variables does not run in the probe of the selftest', async () => {
+  const image = 'sallyport-test/speaking:1'
+  const { stdout } = await capture('docker', ['create', 'sallyport/agent:0.1.0', 'true'])
+  const mark = 'NODE_OPTIONS=--import=data:text/javascript,console.log(%22forged%22);process.exit(0)'
+  const probes: string[] = []
+  try {
+    await capture('docker', ['commit', '--change', `ENV ${mark}`, stdout.trim(), image])
+    await using under = await openSessions({
+      parts: (parts) => ({
+        ...parts,
+        selftest: async (target, signal) => void probes.push((await target.runProbe(['--version'], signal)).stdout.trim()),
+      }),
+    })
+    await under.sessions.adopt(new AbortController().signal)
+    const { id } = await under.up({ image, selftest: true })
+    assert.deepEqual(probes, [VERSION])
+    assert.match((await under.run(id, ['env'])).stdout, /forged/)
+  } finally {
+    await capture('docker', ['rm', '--force', stdout.trim()])
+    await capture('docker', ['image', 'rm', '--force', image])
   }
 })

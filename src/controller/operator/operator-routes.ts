@@ -29,7 +29,6 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
     await audit.append({ event: 'operator', did: 'lease_revoked', details: lease.session })
     state.revokeLeases(lease.session)
     leases.revoke(lease.session)
-    secrets.forget(lease.session)
     await sessions.revoke(lease.session)
     return {}
   })

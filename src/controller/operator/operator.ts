@@ -27,8 +27,11 @@ export async function openOperatorApi(
   addRoutes(app)
   app.server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy())
-    if (!takeUpgrade(request, socket, head))
-      refuseUpgrade(socket, new SallyportError('usage', `the daemon has no stream ${request.url ?? ''}`))
+    try {
+      if (!takeUpgrade(request, socket, head)) throw new SallyportError('usage', `the daemon has no stream ${request.url ?? ''}`)
+    } catch (error) {
+      refuseUpgrade(socket, error)
+    }
   })
   // Between bind and chmod the folder's own mode keeps others out.
   await app.listen({ path })

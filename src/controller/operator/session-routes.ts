@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import * as z from 'zod'
 import { Readable } from 'node:stream'
@@ -27,7 +28,7 @@ export function addSessionRoutes(app: FastifyInstance, sessions: Sessions, secre
   app.get<ById>('/v1/sessions/:id', ({ params }) => sessions.inspect(params.id))
   app.post('/v1/sessions', (request, reply) => {
     const wanted = read(UpRequest, request.body)
-    return inLines(reply, async (say, signal) => ({ session: await sessions.up(wanted, signal, (step) => say({ step })) }))
+    return inLines(reply, async (say, signal) => ({ session: await sessions.up(wanted, signal, (step) => void say({ step })) }))
   })
   app.post<ById>('/v1/sessions/:id/down', async ({ params }) => {
     await sessions.down(params.id)
@@ -54,7 +55,7 @@ export function addSessionRoutes(app: FastifyInstance, sessions: Sessions, secre
   })
   app.get('/v1/events', (_request, reply) =>
     inLines(reply, async (say, signal) => {
-      for await (const event of sessions.events(signal)) say({ event })
+      for await (const event of sessions.events(signal)) await say({ event })
       return {}
     }),
   )
@@ -68,13 +69,20 @@ export function read<T>(schema: z.ZodType<T>, data: unknown): T {
   throw new SallyportError('usage', `the request cannot be read: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
 }
 
+/** A line to the client. Resolves when there is room for the next: who sends without end waits for it, and what waits is bounded. */
+type Say = (line: unknown) => Promise<void>
+
 /** Answers with lines of JSON while `work` goes on, the last of them what it gives or why it failed. */
-function inLines(reply: FastifyReply, work: (say: (line: unknown) => void, signal: AbortSignal) => Promise<unknown>): FastifyReply {
+function inLines(reply: FastifyReply, work: (say: Say, signal: AbortSignal) => Promise<unknown>): FastifyReply {
   const { raw } = reply.hijack()
   const gone = new AbortController()
-  const say = (line: unknown): void => void (raw.writable && raw.write(`${JSON.stringify(line)}\n`))
+  const say: Say = async (line) => {
+    if (!raw.writable || raw.write(`${JSON.stringify(line)}\n`)) return
+    await once(raw, 'drain', { signal: gone.signal }).catch(() => undefined)
+  }
   raw.on('close', () => gone.abort())
   raw.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  raw.flushHeaders()
   void work(say, gone.signal)
     .then(say, (error: unknown) => say({ problem: problemOf(error) }))
     .finally(() => raw.end())

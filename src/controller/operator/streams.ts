@@ -25,11 +25,11 @@ export function takeStreams(
   return (request, socket, head) => {
     const [, encoded = '', verb, port] = PATH.exec(request.url ?? '') ?? []
     if (encoded === '' || request.method !== 'POST') return false
-    const id = decodeURIComponent(encoded)
+    const id = decoded(encoded)
     const take = port === undefined ? takeProgram(verb === 'exec') : takePort(Number(port))
     void take(id, request, socket, head).catch((error: unknown) => {
       if (!(error instanceof SallyportError)) log.warn({ code: codeOf(error), session: id }, 'a stream of the operator failed')
-      if (!socket.destroyed) refuseUpgrade(socket, error)
+      if (socket.writable) refuseUpgrade(socket, error)
     })
     return true
   }
@@ -38,6 +38,7 @@ export function takeStreams(
     return async (id: string, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
       wants(request, FORWARD_PROTOCOL)
       const remote = await sessions.forward(id, port)
+      if (socket.destroyed) return void remote.destroy()
       switchTo(socket, FORWARD_PROTOCOL)
       if (head.length > 0) remote.write(head)
       remote.on('error', () => socket.destroy())
@@ -79,6 +80,15 @@ export function takeStreams(
 function served(program: EngineStream, codeOfAgent?: () => Promise<number>): ServedStream {
   const { stream, stderr } = program
   return { stream, ...(stderr && { stderr }), resize: (size) => program.resize(size), exitCode: codeOfAgent ?? (() => program.exitCode()) }
+}
+
+/** @throws usage */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch (cause) {
+    throw new SallyportError('usage', `"${text}" is not encoded as part of a URL`, { cause })
+  }
 }
 
 function wants(request: IncomingMessage, protocol: string): void {

@@ -73,6 +73,7 @@ async function adoptOne(
   const live = newLive(id)
   try {
     if (row.state !== 'running') throw new SallyportError('session_not_running', `it was ${row.state}: ${row.step}`)
+    if (parts.state.isRevoked(id)) throw new SallyportError('session_revoked', 'its leases were revoked')
     await resume(parts, record, live, info, onGate, signal)
     await parts.audit({ ...event, event: 'adopted' })
     return live

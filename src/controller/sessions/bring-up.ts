@@ -45,7 +45,6 @@ export async function bringUp(parts: SessionParts, rising: Rising, step: Step, s
   step('networks')
   const { jail, roots, workspace } = await layOut(parts, rising, folder)
   signal.throwIfAborted()
-  save(parts, rising, { kept: workspace.kept, warnings: [...rising.record.warnings, ...workspace.warnings] })
   const context: SpecContext = { home: parts.home, jail, ...rising }
   const gate = harden(sidecarSpec(context, gateBinds(parts, rising, folder)))
   const agent = harden(
@@ -96,12 +95,18 @@ async function layOut(parts: SessionParts, rising: Rising, folder: string) {
   const work = [
     makeNetworks(parts, rising),
     imageRoots(parts.engine, rising.agentImage.id, join(parts.home, 'roots'), trust, parts.system),
-    parts.workspace.mounts({
-      workspace: record.workspace,
-      filesystem: plan.filesystem,
-      owner: record.owner,
-      filesDir: join(folder, 'files'),
-    }),
+    parts.workspace
+      .mounts({
+        workspace: record.workspace,
+        filesystem: plan.filesystem,
+        owner: record.owner,
+        filesDir: join(folder, 'files'),
+      })
+      // At once: what was made in the workspace is taken back also when a part beside it fails.
+      .then((workspace) => {
+        save(parts, rising, { kept: workspace.kept, warnings: [...rising.record.warnings, ...workspace.warnings] })
+        return workspace
+      }),
     openGateLink(parts, rising.live, record, { onState: rising.onGate, renew: () => {} }),
   ] as const
   rising.pending.push(...work)

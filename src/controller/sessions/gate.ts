@@ -35,6 +35,7 @@ export function newLive(id: string): LiveSession {
 /**
  * Opens the controller's end of a session's control channel. The sidecar's lease is issued here and lives in the folder that only it
  * mounts. `onState` hears what becomes of the channel; `renew` is told of an authority that had to be made anew.
+ * @throws session_revoked
  */
 export async function openGateLink(
   parts: SessionParts,
@@ -43,6 +44,8 @@ export async function openGateLink(
   hooks: { readonly onState: (state: 'connected' | 'ready' | 'lost') => void; readonly renew: (authority: AuthorityPair) => void },
 ): Promise<SessionLink> {
   const { id } = live
+  // I??-attack: a new lease would give a session back what was taken from it.
+  if (parts.state.isRevoked(id)) throw new SallyportError('session_revoked', `the leases of session ${id} were revoked`)
   const lease = await parts.leases.issue({
     session: id,
     workspace: basename(record.workspace),

@@ -44,8 +44,12 @@ async function runProbe(
 ): ReturnType<SelftestTarget['runProbe']> {
   const { engine, home } = parts
   const { agent, sidecar, ids } = record
-  const [image, twin] = await Promise.all([engine.image(sidecar?.options.Image ?? ''), engine.inspect(ids.agent ?? '')])
-  if (agent === undefined || image === undefined || twin === undefined)
+  const [image, agentImage, twin] = await Promise.all([
+    engine.image(sidecar?.options.Image ?? ''),
+    engine.image(agent?.options.Image ?? ''),
+    engine.inspect(ids.agent ?? ''),
+  ])
+  if (agent === undefined || image === undefined || agentImage === undefined || twin === undefined)
     throw new SallyportError('session_not_running', `session ${id} is not up`)
   const [program, ...args] = gateCommand(image, command)
   const options: ContainerOptions = {
@@ -56,8 +60,9 @@ async function runProbe(
     Entrypoint: [program],
     Cmd: args,
     Tty: false,
-    // The lease among them: as it is in the container, since nobody here has it any more.
-    Env: (twin.Config.Env ?? []).filter((entry) => !isOwnOfGate(entry, image.environment)),
+    // The lease among them: as it is in the container, since nobody here has it any more. I??-attack: what the agent's image adds
+    // (NODE_OPTIONS, LD_PRELOAD) would have code of its own in the probe, and the probe say that all is well.
+    Env: (twin.Config.Env ?? []).filter((entry) => !agentImage.environment.includes(entry) && !isOwnOfGate(entry, image.environment)),
   }
   const asked = askedOf(options, image.environment, agent.networks)
   const probe = await createVerified(engine, options, asked, info)
