@@ -22,7 +22,7 @@ await main(async () => {
   if (options.story === 'help') return say(USAGE)
   if (options.story === 'list') return say(list())
   if (options.from.length > 0) return report(options, readResults(options.from))
-  process.once('SIGINT', stop).once('SIGTERM', stop)
+  if (options.story !== 'sessions') process.once('SIGINT', stop).once('SIGTERM', stop)
   const peers = options.story === 'compare' ? options.peers : []
   // Sessions need no load and no upstream.
   const skipped: ReadonlyMap<string, string> = options.story === 'sessions' ? new Map() : await setUp(peers)

@@ -33,9 +33,11 @@ export async function startDaemon(label: string, clone: string = ROOT): Promise<
   writeFileSync(policy, POLICY)
   const entry = path.join(clone, 'dist', 'sallyport.js')
   const env = { ...process.env, SALLYPORT_HOME: home, SALLYPORT_LOG_LEVEL: 'warn' }
-  const child = spawn(process.execPath, [entry, 'daemon'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  // In a group of its own: a Ctrl-C for the bench must leave somebody who ends the sessions.
+  const child = spawn(process.execPath, [entry, 'daemon'], { env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
   const ended = once(child, 'close')
   const stop = async (): Promise<void> => {
+    await capture(process.execPath, [entry, 'down', '--all'], { env, timeoutMs: COMMAND_MS })
     child.kill('SIGTERM')
     await ended
     rmSync(folder, { recursive: true, force: true })

@@ -1,7 +1,7 @@
 import { ensureBaseImage } from '../scripts/base-image.ts'
 import { ensureEngine } from '../scripts/engine.ts'
 import { ensureImages, imageOf } from '../scripts/images.ts'
-import { ROOT, capture, run, step } from '../scripts/steps.ts'
+import { ROOT, SetupError, capture, run, step } from '../scripts/steps.ts'
 import type { SessionView } from '../src/wire/operator.ts'
 import { writeSection } from './document.ts'
 import { median } from './figures.ts'
@@ -12,7 +12,6 @@ import type { Results } from './results.ts'
 import { startDaemon, type BenchDaemon } from './session-daemon.ts'
 import { machineText, markdownTable, written } from './table.ts'
 
-const ROUNDS = 7
 const TOGETHER = 20
 /** What one more session takes at most, so that a small machine is not filled. */
 const SESSION_MB = 160
@@ -27,6 +26,9 @@ type Subject = { readonly label: string; readonly daemon: BenchDaemon; readonly 
  */
 export async function sessions(options: Options, results: Results): Promise<number> {
   const images = await imagesOf()
+  // What runs then is ended: sessions go on without their daemon.
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort(new SetupError(`ended by ${signal}`)))
   await using parts = new AsyncDisposableStack()
   const daemon = parts.use(await startDaemon('sallyport', options.gate ?? ROOT))
   const other = options.against === undefined ? undefined : parts.use(await startDaemon('against', options.against))
@@ -40,24 +42,34 @@ export async function sessions(options: Options, results: Results): Promise<numb
   const bare: number[] = []
   // The first of each is not counted: it fills caches, the engine's as well.
   await step('one of each, uncounted', async () => {
-    for (const subject of subjects) await once(subject)
+    for (const subject of subjects) {
+      stop.signal.throwIfAborted()
+      await once(subject)
+    }
     await bareRuns(images)
   })
   for (const { found } of subjects) for (const list of [found.up, found.of, found.down, found.steps]) clear(list)
-  await step(`${ROUNDS} rounds`, async (say) => {
-    for (let round = 1; round <= ROUNDS; round++) {
+  await step(`${options.runs} rounds`, async (say) => {
+    for (let round = 1; round <= options.runs; round++) {
+      stop.signal.throwIfAborted()
       const two = await bareRuns(images)
       bare.push(two)
       for (const subject of subjects) {
         const took = await once(subject)
         subject.found.of.push(took / two)
+        for (const [name, value] of Object.entries({
+          up: took,
+          'of two bare containers': took / two,
+          down: subject.found.down.at(-1) ?? 0,
+        }))
+          results.add({ type: 'cost', name: `session (${subject.label}): ${name}`, value })
         say(`${round}: ${subject.label} ${written(took)} ms, two bare containers ${written(two)} ms`)
       }
     }
   })
   const beside = await step('sessions side by side', (say) => together(daemon, say))
   const left = added(before, await inventory(daemon.home))
-  record(results, subjects, bare, beside, left)
+  record(results, beside, left)
   const body = report(results, subjects, bare, beside, left)
   process.stdout.write(`${body}\n`)
   if (options.isWriting) writeSection('sessions', body, {})
@@ -182,15 +194,9 @@ function clear(list: number[] | Map<string, number[]>): void {
   else list.clear()
 }
 
-function record(results: Results, subjects: readonly Subject[], bare: readonly number[], beside: Together, left: readonly string[]): void {
-  const cost = (name: string, value: number | undefined): void => results.add({ type: 'cost', name, value: value ?? 0 })
-  cost('two bare containers in a row, ms', median(bare))
-  for (const { label, found } of subjects) {
-    cost(`up (${label}), ms`, median(found.up))
-    cost(`up (${label}) of two bare containers`, median(found.of))
-    cost(`down (${label}), ms`, median(found.down))
-    for (const [name, times] of found.steps) cost(`up (${label}), ${name}, ms`, median(times))
-  }
+/** What was found of all sessions together; each by itself is recorded as it comes. */
+function record(results: Results, beside: Together, left: readonly string[]): void {
+  const cost = (name: string, value: number): void => results.add({ type: 'cost', name, value })
   cost('sessions side by side', beside.verified)
   cost('sessions side by side: all up, s', beside.seconds)
   cost('sessions side by side: all down, s', beside.downSeconds)
