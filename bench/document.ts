@@ -3,7 +3,7 @@ import path from 'node:path'
 import { ROOT } from '../scripts/steps.ts'
 
 /** Parts of docs/PERFORMANCE.md that are written by a run. */
-export type Section = 'figures' | 'scale' | 'soak' | 'profile'
+export type Section = 'figures' | 'scale' | 'soak' | 'profile' | 'sessions'
 
 /** The text with what stands between a section's markers replaced. @throws Error when the markers are not there once, in order */
 export function replaceSection(text: string, section: Section, body: string): string {

@@ -22,9 +22,10 @@ await main(async () => {
   if (options.story === 'help') return say(USAGE)
   if (options.story === 'list') return say(list())
   if (options.from.length > 0) return report(options, readResults(options.from))
-  process.once('SIGINT', stop).once('SIGTERM', stop)
+  if (options.story !== 'sessions') process.once('SIGINT', stop).once('SIGTERM', stop)
   const peers = options.story === 'compare' ? options.peers : []
-  const skipped = await setUp(peers)
+  // Sessions need no load and no upstream.
+  const skipped: ReadonlyMap<string, string> = options.story === 'sessions' ? new Map() : await setUp(peers)
   if (options.isBuilding) await step('building the gate', bundle)
   const results = openResults(inWork('results', `${new Date().toISOString().replaceAll(/[:.]/g, '-')}.jsonl`))
   const machine = await describeMachine(peers)
@@ -43,6 +44,7 @@ await main(async () => {
 })
 
 async function tell(options: Options, results: Results, peers: readonly string[]): Promise<number> {
+  if (options.story === 'sessions') return await (await import('./sessions.ts')).sessions(options, results)
   await using parts = new AsyncDisposableStack()
   parts.use(await startUpstream(options.clientCpu))
   // Every story is awaited here: what is returned unawaited would run on without the upstream.

@@ -5,7 +5,7 @@ import { MAIN_PEERS, PEERS, QUICK_PEERS } from './peers.ts'
 import { allowedCpus } from './proc.ts'
 
 /** What is asked for: the comparison, or one of the stories beside it. */
-export type Story = 'compare' | 'profile' | 'scale' | 'soak' | 'list' | 'help'
+export type Story = 'compare' | 'profile' | 'scale' | 'soak' | 'sessions' | 'list' | 'help'
 
 /** What grows in the story of scale. */
 export const GROWING = ['connections', 'rules', 'load', 'gates'] as const
@@ -47,7 +47,8 @@ into docs/PERFORMANCE.md. Brings the peers that it can get (apt, npm); what cann
   --scale [A,B]         what becomes of it with many connections, rules, gates, and at more load than it can carry; with names only
                         these of connections, rules, load, gates, and writes no document
   --soak [S]            memory under steady load for so many seconds (default 3600)
-  --against FOLDER      another clone's dist/ as one more peer, in the same runs
+  --sessions            what a session of the controller costs: up, down, twenty side by side, and what is left of them. Needs docker
+  --against FOLDER      another clone's dist/ as one more peer, in the same runs; with --sessions as one more daemon
   --gate FOLDER         another clone's dist/ as the gate; this one is not built
   --proxy-cpu N, --client-cpu N
                         processors for the proxy, and for client and upstream; "none" pins nothing
@@ -103,10 +104,18 @@ export function parseOptions(argv: readonly string[], cpus: readonly number[] = 
   }
 }
 
-function storyOf(values: { help: boolean; list: boolean; profile: boolean; scale?: string | undefined; soak?: string | undefined }): Story {
+function storyOf(values: {
+  help: boolean
+  list: boolean
+  profile: boolean
+  scale?: string | undefined
+  soak?: string | undefined
+  sessions: boolean
+}): Story {
   if (values.help) return 'help'
   if (values.list) return 'list'
   if (values.profile) return 'profile'
+  if (values.sessions) return 'sessions'
   if (values.scale !== undefined) return 'scale'
   return values.soak === undefined ? 'compare' : 'soak'
 }
@@ -128,6 +137,7 @@ function readFlags(argv: readonly string[]) {
         profile: { type: 'boolean', default: false },
         scale: { type: 'string' },
         soak: { type: 'string' },
+        sessions: { type: 'boolean', default: false },
         against: { type: 'string' },
         gate: { type: 'string' },
         'proxy-cpu': { type: 'string' },

@@ -51,6 +51,12 @@ export function allowedCpus(): number[] {
   return parseCpuList(/^Cpus_allowed_list:\s*(.+)$/m.exec(read('self/status') ?? '')?.[1] ?? '0')
 }
 
+/** Who started a process; undefined when it has ended. */
+export function parentOf(pid: number): number | undefined {
+  const text = read(`${pid}/stat`)
+  return text === undefined ? undefined : parseStat(text).parent
+}
+
 /** The process and all below it. */
 export function treeOf(root: number): number[] {
   const children = new Map<number, number[]>()

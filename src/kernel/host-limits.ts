@@ -145,6 +145,8 @@ export const HOST_LIMITS = {
   engineFrameBytesMax: 1024 ** 2,
   /** A name that the operator gives a session. */
   sessionNameCharsMax: 48,
+  /** Sessions that come up at the same time: more wait, as each would take so long then that it fails. */
+  sessionsRisingMax: 4,
   /** Sessions that have ended and are still listed by their id. */
   sessionsEndedMax: 1_000,
   /** Jail networks that are tried when the engine finds that they overlap with one that it does not list. */
@@ -221,8 +223,8 @@ export const HOST_LIMITS = {
   probeAnswerMs: 500,
   /** One attempt of the probe at what must answer (the gate), or with a program: what takes longer counts as open. */
   probeAttemptMs: 5_000,
-  /** The whole selftest of a session, with the start and the end of the probe's container. */
-  selftestMs: 20_000,
+  /** The whole selftest of a session: 20 s with the start and the end of the probe's container, and what a gate that starts beside it may take. */
+  selftestMs: 50_000,
   /** What a probe may print. */
   probeOutputBytesMax: 64 * 1024,
   /** One check of the doctor: the others don't wait for it. */

@@ -4,7 +4,7 @@ import type { Secret } from '../../kernel/secret.ts'
 import type { System } from '../../kernel/system.ts'
 import type { SecretGrant } from '../../policy/policy.ts'
 import type { Providers } from './providers.ts'
-import { createTurns } from './turns.ts'
+import { createTurns } from '../turns.ts'
 
 /** On whose behalf: `inject`, `route:NAME`, `method:NAME`, `tool:NAME`. */
 export type Use = { readonly resource: string }

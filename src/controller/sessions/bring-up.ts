@@ -56,11 +56,11 @@ export async function bringUp(parts: SessionParts, rising: Rising, step: Step, s
   )
 
   step('containers')
-  const container = await raiseGate(parts, rising, { gate, agent }, step, signal)
+  const { container, tested } = await raiseGate(parts, rising, { gate, agent }, step, signal)
 
-  if (rising.request.selftest && parts.selftest !== undefined) {
+  if (tested !== undefined) {
     step('selftest')
-    await parts.selftest(selftestTarget(parts, rising.record, rising.id, rising.info), signal)
+    await tested
   } else if (!rising.request.selftest) {
     await parts.audit(auditEvent(rising, 'selftest_skipped'))
   }
@@ -114,14 +114,14 @@ async function layOut(parts: SessionParts, rising: Rising, folder: string) {
   return { jail, roots, workspace }
 }
 
-/** Both containers are made; the gate is started and ready. Gives the agent's, which does not run yet. */
+/** Both containers are made; the gate is started and ready. Gives the agent's, which does not run yet, and the selftest, which does. */
 async function raiseGate(
   parts: SessionParts,
   rising: Rising,
   { gate, agent }: { readonly gate: ContainerOptions; readonly agent: ContainerOptions },
   step: Step,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<{ readonly container: string; readonly tested: Promise<void> | undefined }> {
   const { engine } = parts
   const { id, info, live } = rising
   const [jail, uplink] = [engineName(id, 'jail'), engineName(id, 'uplink')]
@@ -145,9 +145,14 @@ async function raiseGate(
   ready.catch(() => {})
   const container = await made
   save(parts, rising, { ids: { ...rising.record.ids, sidecar, agent: container } })
+  const tested = rising.request.selftest ? parts.selftest?.(selftestTarget(parts, rising.record, id, info, ready), signal) : undefined
+  if (tested !== undefined) {
+    rising.pending.push(tested)
+    tested.catch(() => {})
+  }
   await ready
   live.gateHealthy = true
-  return container
+  return { container, tested }
 }
 
 function gateBinds(parts: SessionParts, { id, plan, record }: Rising, folder: string): Bind[] {

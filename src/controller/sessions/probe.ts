@@ -7,15 +7,24 @@ import type { SelftestTarget, SessionParts, SessionRecord } from './session-part
 import { gateCommand } from './specs.ts'
 import { askedOf } from './verify.ts'
 
-/** A session, running or about to, as its ways out are tried: by a container that is as the agent's but for program and name. */
-export function selftestTarget(parts: SessionParts, record: SessionRecord, id: string, info: EngineInfo): SelftestTarget {
+/**
+ * A session, running or about to, as its ways out are tried: by a container that is as the agent's but for program and name. It starts
+ * while the gate does, and tries nothing before `gateReady`.
+ */
+export function selftestTarget(
+  parts: SessionParts,
+  record: SessionRecord,
+  id: string,
+  info: EngineInfo,
+  gateReady: Promise<unknown> = Promise.resolve(),
+): SelftestTarget {
   const { jail, agent, ids } = record
   if (jail === undefined || agent === undefined || ids.agent === undefined || ids.jail === undefined)
     throw new SallyportError('session_not_running', `session ${id} is not up`)
   const container = ids.agent
   const host = agent.options.HostConfig
   return {
-    runProbe: (command, signal) => runProbe(parts, record, id, info, command, signal),
+    runProbe: (command, signal) => runProbe(parts, record, { id, info, gateReady }, command, signal),
     inspectAgent: () => parts.engine.inspect(container),
     setting: {
       subnet: jail.subnet,
@@ -37,8 +46,7 @@ export function selftestTarget(parts: SessionParts, record: SessionRecord, id: s
 async function runProbe(
   parts: SessionParts,
   record: SessionRecord,
-  id: string,
-  info: EngineInfo,
+  { id, info, gateReady }: { readonly id: string; readonly info: EngineInfo; readonly gateReady: Promise<unknown> },
   command: readonly string[],
   signal: AbortSignal,
 ): ReturnType<SelftestTarget['runProbe']> {
@@ -51,7 +59,7 @@ async function runProbe(
   ])
   if (agent === undefined || image === undefined || agentImage === undefined || twin === undefined)
     throw new SallyportError('session_not_running', `session ${id} is not up`)
-  const [program, ...args] = gateCommand(image, command)
+  const [program, ...args] = gateCommand(image, [...command, '--when-told'])
   const options: ContainerOptions = {
     ...agent.options,
     name: engineName(id, 'probe'),
@@ -71,6 +79,8 @@ async function runProbe(
     const texts = Promise.all([textOf(stream), stderr === undefined ? '' : textOf(stderr)])
     texts.catch(() => {})
     const inspected: ContainerInspection = await startVerified(engine, probe, asked, info)
+    await gateReady
+    stream.write('\n')
     const exitCode = await engine.wait(probe, signal)
     const [stdout, stderrText] = await texts
     return { exitCode, stdout, stderr: stderrText, inspected }

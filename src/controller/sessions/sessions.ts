@@ -7,6 +7,7 @@ import { adoptSessions, reapStrays } from './adopt.ts'
 import { auditEvent, bringUp, startAgent, type Rising } from './bring-up.ts'
 import { createVerified, verifyContainer } from './containers.ts'
 import type { EngineEvent } from './engine.ts'
+import { createTurns } from '../turns.ts'
 import { createEventHub } from './event-hub.ts'
 import { openRelay, type Relay } from './forward.ts'
 import { controlStream, newLive, type LiveSession } from './gate.ts'
@@ -83,6 +84,7 @@ class SessionManager {
   /** One run at a time for each session. */
   readonly #ending = new Map<string, Promise<readonly string[]>>()
   readonly #over = new AbortController()
+  readonly #rises = createTurns(LIMITS.sessionsRisingMax)
   readonly #background: Promise<unknown>[] = []
 
   constructor(parts: SessionParts) {
@@ -90,11 +92,21 @@ class SessionManager {
   }
 
   async up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void): Promise<SessionView> {
-    const { state, system } = this.#parts
-    const id = newSessionId(system)
+    const id = newSessionId(this.#parts.system)
     const name = sessionName(request.name, request.workspace, id)
     this.#refuseTaken(name)
     const stop = AbortSignal.any([signal, this.#over.signal])
+    return await this.#rises.take(stop, () => this.#rise(request, { id, name }, stop, progress))
+  }
+
+  async #rise(
+    request: UpRequest,
+    { id, name }: { readonly id: string; readonly name: string },
+    stop: AbortSignal,
+    progress: (step: string) => void,
+  ): Promise<SessionView> {
+    const { state } = this.#parts
+    this.#refuseTaken(name)
     progress('plan')
     const planned = await planSession(this.#parts, request, { id, name }, stop).catch((error: unknown) => {
       rmSync(sessionFolder(this.#parts.home, id), { recursive: true, force: true })

@@ -31,12 +31,15 @@ export async function takeDown(
   const agents = mine.filter(({ name }) => name === engineName(id, 'agent'))
   await settled([
     endAgents(parts, agents).then(() => removeContainers(parts, agents)),
-    Promise.race([revoked, delay(LIMITS.agentStopMs, undefined, { ref: false })]).then(() =>
-      removeContainers(
-        parts,
-        mine.filter((one) => !agents.includes(one)),
-      ),
-    ),
+    Promise.race([revoked, delay(LIMITS.agentStopMs, undefined, { ref: false })])
+      .then(() =>
+        removeContainers(
+          parts,
+          mine.filter((one) => !agents.includes(one)),
+        ),
+      )
+      // The agent was never on it. What does not go now is tried again below, where a fault counts.
+      .then(() => removeUplink(parts, record).catch(() => {})),
   ])
   await live?.link?.[Symbol.asyncDispose]()
   await removeNetworks(parts, id, record)
@@ -60,6 +63,12 @@ async function endAgents({ engine }: SessionParts, agents: readonly ListedContai
 
 export async function removeContainers({ engine }: SessionParts, containers: readonly ListedContainer[]): Promise<void> {
   await settled(containers.map(({ id }) => engine.remove(id)))
+}
+
+/** While the agent still ends: the engine takes a while for each network. */
+async function removeUplink({ engine }: SessionParts, record: SessionRecord | undefined): Promise<void> {
+  const uplink = record?.ids.uplink
+  if (uplink !== undefined) await engine.removeNetwork(uplink)
 }
 
 /** By their names and labels, so that one whose id was never recorded goes as well. */
