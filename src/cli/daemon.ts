@@ -1,6 +1,7 @@
 import { openController } from '../controller/controller.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { homeOf, packageRoot, parseFlags, type Command } from './command.ts'
+import { withoutCoreDumps } from './core-dumps.ts'
 import { beginForeground } from './foreground.ts'
 import { vaultAccess } from './vault-access.ts'
 
@@ -27,8 +28,9 @@ daemon takes them over.
     parseFlags(argv, {}, { min: 0, max: 0 })
     if (process.getuid === undefined) throw new SallyportError('config_invalid', 'the controller runs on Linux and macOS')
     const { log, stop } = beginForeground(io)
-    // A core dump would have every secret in it; so would what a debugger writes at SIGUSR1.
+    // A core dump would have every secret in it; so would what a debugger reads that SIGUSR1 lets in.
     process.on('SIGUSR1', () => undefined)
+    if (!(await withoutCoreDumps())) log.warn('core dumps are not off: a crash may write secrets to the disk; start it after "ulimit -c 0"')
     await using controller = await openController(
       { home: homeOf(io.env), packageRoot, env: io.env, unlock: vaultAccess(io.env).unlock },
       log,

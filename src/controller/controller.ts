@@ -1,4 +1,4 @@
-import { existsSync, realpathSync } from 'node:fs'
+import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { openAudit, type Audit } from '../audit/audit.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
@@ -15,10 +15,11 @@ import { addOperatorRoutes } from './operator/operator-routes.ts'
 import { openOperatorApi } from './operator/operator.ts'
 import { takeStreams } from './operator/streams.ts'
 import { createPlanning, plannedPolicy } from './planning.ts'
-import { openProviders, readProviderSettings, type LocalVault } from './providers/providers.ts'
+import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { createSessionChains } from './session-chains.ts'
-import { createSessionSecrets, lockedVault } from './session-secrets.ts'
+import { openLateVault } from './late-vault.ts'
+import { createSessionSecrets } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
 import { policyFolder } from './sessions/session-names.ts'
@@ -58,9 +59,9 @@ export async function openController(config: ControllerConfig, log: Log, system:
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
   )
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
-  const vault = await openedVault(join(home, 'vault.db'), config.unlock, system, parts, log)
+  const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
   const providers = parts.use(
-    openProviders({ env: config.env, ...(vault && { vault }), ...readProviderSettings(join(home, 'providers.yaml')) }),
+    openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }),
   )
   const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
@@ -132,24 +133,6 @@ export type Host = {
   readonly secrets: ReturnType<typeof createSessionSecrets>
   readonly audit: Audit
   readonly system: System
-}
-
-/** A locked vault keeps no session from starting that needs nothing of it. */
-async function openedVault(
-  file: string,
-  unlock: Unlock,
-  system: System,
-  parts: AsyncDisposableStack,
-  log: Log,
-): Promise<LocalVault | undefined> {
-  if (!existsSync(file)) return undefined
-  try {
-    return parts.use(await openVault(file, unlock, system))
-  } catch (error) {
-    if (!(error instanceof SallyportError)) throw error
-    log.warn({ code: error.code, reason: error.message }, 'the vault stays closed: secrets of it cannot be used')
-    return lockedVault(error)
-  }
 }
 
 function keptOf(state: StateFile): unknown[] {

@@ -1,4 +1,3 @@
-import { SallyportError } from '../kernel/errors.ts'
 import type { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -41,18 +40,5 @@ export function createSessionSecrets(providers: Providers, policyOf: (session: s
     },
     shown: (session) => shown.get(session) ?? NONE,
     forget: (session) => void shown.delete(session),
-  }
-}
-
-/** Of a daemon whose vault is locked: what needs it says so when it is needed. */
-export function lockedVault(error: SallyportError): { get(key: string): Secret } {
-  return {
-    get() {
-      throw new SallyportError(
-        'secret_unavailable',
-        `the vault is not open (${error.code}: ${error.message})`,
-        error.hint === undefined ? {} : { hint: error.hint },
-      )
-    },
   }
 }

@@ -16,7 +16,7 @@ export { readProviderSettings } from './settings.ts'
 /** What is needed of the operator's vault; one that only gives values lists and stores none. */
 export type LocalVault = {
   /** @throws secret_missing */
-  get(key: string): Secret
+  get(key: string): Secret | Promise<Secret>
   set?(key: string, value: Secret): unknown
   remove?(key: string): void
   list?(): readonly { readonly key: string }[]
@@ -111,7 +111,7 @@ function localProvider(vault: LocalVault | undefined): Provider<'vault'> {
   }
   return {
     kind: 'vault',
-    get: async (name, { key }) => checkedSecret(name, opened().get(key).reveal()),
+    get: async (name, { key }) => checkedSecret(name, (await opened().get(key)).reveal()),
     ...(vault?.set !== undefined && {
       set: async ({ key }, value) => {
         vault.set?.(key, value)

@@ -118,7 +118,7 @@ async function resume(
   live.agentExitCode = agentFound.State.Running ? undefined : agentFound.State.ExitCode
   if (record.control === 'stdio') link.attach(await controlStream(engine, ids.sidecar))
   if (!gateFound.State.Running) await startVerified(engine, ids.sidecar, sidecar, info)
-  await gateReady(engine, link, ids.sidecar, signal)
+  await gateReady(engine, link, { sidecar: ids.sidecar, live }, signal)
   live.gateHealthy = true
 }
 

@@ -141,7 +141,7 @@ async function raiseGate(
   step('gate')
   await startVerified(engine, sidecar, asked.sidecar, info)
   if (live.link === undefined) throw new SallyportError('sidecar_not_ready', 'the gate has no control channel')
-  const ready = gateReady(engine, live.link, sidecar, signal)
+  const ready = gateReady(engine, live.link, { sidecar, live }, signal)
   ready.catch(() => {})
   const container = await made
   save(parts, rising, { ids: { ...rising.record.ids, sidecar, agent: container } })

@@ -16,6 +16,8 @@ export type LiveSession = {
   agentRunning: boolean
   agentExitCode: number | undefined
   gateHealthy: boolean
+  /** Why the gate's secrets could not be had when it asked last. */
+  secretsFault: SallyportError | undefined
   /** Opened at the first forwarded connection. */
   relay: Promise<Relay> | undefined
 }
@@ -28,6 +30,7 @@ export function newLive(id: string): LiveSession {
     agentRunning: false,
     agentExitCode: undefined,
     gateHealthy: false,
+    secretsFault: undefined,
     relay: undefined,
   }
 }
@@ -67,7 +70,15 @@ export async function openGateLink(
         return false
       }
     },
-    secrets: () => parts.secrets(id),
+    async secrets() {
+      live.secretsFault = undefined
+      try {
+        return await parts.secrets(id)
+      } catch (error) {
+        if (error instanceof SallyportError) live.secretsFault = error
+        throw error
+      }
+    },
     authority() {
       // After a restart of the controller the key is gone with its memory. A sidecar that runs on has its own still.
       if (live.authority === undefined) {
@@ -90,9 +101,15 @@ export async function openGateLink(
 
 /**
  * Waits until the gate has its secrets and answers.
- * @throws SallyportError sidecar_not_ready with what it printed last, when it ends before or is not ready in time
+ * @throws SallyportError what is wrong with its secrets; else sidecar_not_ready with what it printed last, when it ends before or is not
+ *   ready in time
  */
-export async function gateReady(engine: Engine, link: SessionLink, sidecar: string, signal: AbortSignal): Promise<void> {
+export async function gateReady(
+  engine: Engine,
+  link: SessionLink,
+  { sidecar, live }: { readonly sidecar: string; readonly live: Pick<LiveSession, 'secretsFault'> },
+  signal: AbortSignal,
+): Promise<void> {
   const over = new AbortController()
   const bound = AbortSignal.timeout(LIMITS.gateReadyMs)
   const waiting = AbortSignal.any([signal, bound, over.signal])
@@ -111,6 +128,7 @@ export async function gateReady(engine: Engine, link: SessionLink, sidecar: stri
     ])
   } catch (error) {
     signal.throwIfAborted()
+    if (live.secretsFault !== undefined) throw live.secretsFault
     if (!bound.aborted || error instanceof SallyportError) throw error
     throw new SallyportError(
       'sidecar_not_ready',

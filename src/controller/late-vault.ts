@@ -1,0 +1,60 @@
+import { existsSync } from 'node:fs'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import type { Log } from '../kernel/log.ts'
+import type { Secret } from '../kernel/secret.ts'
+import type { Vault } from '../vault/vault.ts'
+
+/** The vault of a daemon, which may be made while it runs. */
+export type LateVault = AsyncDisposable & {
+  /** @throws secret_missing; secret_unavailable when there is none yet, or it stayed locked */
+  get(key: string): Promise<Secret>
+}
+
+/**
+ * Opens the vault now, or when something of it is first wanted where there is none yet. One that cannot be opened keeps no session from
+ * starting that needs nothing of it, and stays closed until the next daemon.
+ */
+export async function openLateVault(
+  file: string,
+  open: (file: string) => Promise<Pick<Vault, 'get'> & AsyncDisposable>,
+  log: Pick<Log, 'warn'>,
+): Promise<LateVault> {
+  let opening: Promise<Pick<Vault, 'get'> & AsyncDisposable> | undefined
+  const opened = (): typeof opening => {
+    if (opening === undefined && existsSync(file)) {
+      opening = open(file)
+      opening.catch((error: unknown) => {
+        // Another process has it in hand, or makes it: the next time may do better.
+        if (['vault_busy', 'vault_missing'].includes(codeOf(error))) opening = undefined
+        const reason = error instanceof SallyportError ? error.message : ''
+        log.warn({ code: codeOf(error), reason }, 'the vault is closed: secrets of it cannot be used')
+      })
+    }
+    return opening
+  }
+  await opened()?.catch((error: unknown) => {
+    if (!(error instanceof SallyportError)) throw error
+  })
+  return {
+    async get(key) {
+      const vault = await opened()?.catch(explain)
+      if (vault !== undefined) return vault.get(key)
+      throw new SallyportError('secret_unavailable', `there is no vault yet, so that it has no "${key}"`, {
+        hint: `make it: sallyport secret set ${key}`,
+      })
+    },
+    async [Symbol.asyncDispose]() {
+      const vault = await opening?.catch(() => undefined)
+      await vault?.[Symbol.asyncDispose]()
+    },
+  }
+}
+
+function explain(error: unknown): never {
+  if (!(error instanceof SallyportError)) throw error
+  throw new SallyportError(
+    'secret_unavailable',
+    `the vault is not open (${error.code}: ${error.message})`,
+    error.hint === undefined ? {} : { hint: error.hint },
+  )
+}
