@@ -24,7 +24,8 @@ const keys = [newValue()]
 const spoken = newValue()
 
 const PRIVATE = 'addresses: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"]'
-const allow = (id: string, host: string): string => `    - {id: ${id}, host: ${host}, methods: [GET], action: allow, tls: intercept, ${PRIVATE}}\n`
+const allow = (id: string, host: string): string =>
+  `    - {id: ${id}, host: ${host}, methods: [GET], action: allow, tls: intercept, ${PRIVATE}}\n`
 const GLOBAL = `version: 1
 network:
   mode: restricted
@@ -107,7 +108,11 @@ async function inspected<T>(container: string | undefined, format: string): Prom
 /** Of a session's, in the engine and in the home. */
 async function leftOf(id: string): Promise<string[]> {
   const filter = ['--filter', `name=${id}`, '--format', '{{.}}']
-  const lists = [['ps', '--all'], ['network', 'ls'], ['volume', 'ls']].map((verb) => capture('docker', [...verb, ...filter]))
+  const lists = [
+    ['ps', '--all'],
+    ['network', 'ls'],
+    ['volume', 'ls'],
+  ].map((verb) => capture('docker', [...verb, ...filter]))
   const found = (await Promise.all(lists)).flatMap(({ stdout }) => stdout.split('\n').filter(Boolean))
   const folders = ['s', 'sessions'].flatMap((name) => readdirSync(join(place.home, name)))
   return [...found, ...folders.filter((name) => id.startsWith(name))]
@@ -115,7 +120,10 @@ async function leftOf(id: string): Promise<string[]> {
 
 test('the daemon says once that it is ready, its socket and its state are the operator’s alone, and a second one is refused', async () => {
   const socket = join(place.home, 'daemon.sock')
-  assert.deepEqual(daemon.lines.map((line) => JSON.parse(line) as unknown), [{ event: 'ready', socket }])
+  assert.deepEqual(
+    daemon.lines.map((line) => JSON.parse(line) as unknown),
+    [{ event: 'ready', socket }],
+  )
   assert.equal(statSync(socket).mode & 0o777, 0o600)
   assert.equal(statSync(place.home).mode & 0o777, 0o700)
   for (const name of ['state.db', 'lease.key', 'daemon.lock', 'audit/controller.jsonl'])
@@ -161,9 +169,15 @@ test('run ends with the command’s code and leaves nothing of its session', asy
   const { code, stdout } = await place.run(['run', '--workspace', workspace, '--', 'sh', '-c', 'hostname; exit 5'])
   assert.equal(code, 5)
   assert.notEqual(stdout.trim(), '')
-  assert.deepEqual((await sessions()).map(({ name }) => name), ['main'])
+  assert.deepEqual(
+    (await sessions()).map(({ name }) => name),
+    ['main'],
+  )
   const folders = ['s', 'sessions'].flatMap((name) => readdirSync(join(place.home, name)))
-  assert.deepEqual(folders.filter((name) => name !== 'subnets' && !main.id.startsWith(name)), [])
+  assert.deepEqual(
+    folders.filter((name) => name !== 'subnets' && !main.id.startsWith(name)),
+    [],
+  )
 })
 
 test('a secret of the vault arrives upstream, and what the agent has or gets back is not it', async () => {
@@ -172,7 +186,14 @@ test('a secret of the vault arrives upstream, and what the agent has or gets bac
   assert.equal(echo.status, '200')
   assert.ok(echo.body.startsWith('{"said":"Bearer '), echo.body)
   assert.ok(!echo.body.includes(keys[0] ?? ''))
-  const { stdout } = await place.run(['exec', 'main', '--', 'sh', '-c', 'cat /proc/[0-9]*/environ; find / -xdev -type f -newer /proc/1 2>/dev/null'])
+  const { stdout } = await place.run([
+    'exec',
+    'main',
+    '--',
+    'sh',
+    '-c',
+    'cat /proc/[0-9]*/environ; find / -xdev -type f -newer /proc/1 2>/dev/null',
+  ])
   assert.ok(!stdout.includes(keys[0] ?? ''))
 })
 
@@ -203,7 +224,10 @@ test('a new value goes into the next request once it is applied: the agent’s p
 
 function audit(): Record<string, unknown>[] {
   const text = readFileSync(join(place.home, 'audit', 'controller.jsonl'), 'utf8')
-  return text.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Record<string, unknown>)
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
 }
 
 test('a gate that is killed comes back, and has its secrets again from the daemon', async () => {
@@ -326,7 +350,14 @@ async function searchContainer(id: string, needles: readonly Buffer[], t: TestCo
 const [half, otherHalf] = [spoken.slice(0, 20), spoken.slice(20)]
 
 test('what a program prints of a secret is asterisks in exec', async () => {
-  const { stdout, stderr } = await place.run(['exec', 'main', '--', 'sh', '-c', `printf '%s%s\\n' ${half} ${otherHalf}; printf '%s%s' ${half} ${otherHalf} >&2`])
+  const { stdout, stderr } = await place.run([
+    'exec',
+    'main',
+    '--',
+    'sh',
+    '-c',
+    `printf '%s%s\\n' ${half} ${otherHalf}; printf '%s%s' ${half} ${otherHalf} >&2`,
+  ])
   for (const text of [stdout, stderr]) {
     assert.ok(!text.includes(spoken))
     assert.match(text, /\*{8}/)
@@ -376,11 +407,26 @@ test('a workspace that allows itself something starts nothing until exactly this
 
 for (const { what, argv, policy, code, pattern } of [
   { what: 'an image that is not there', argv: ['--image', 'sallyport/none:0'], code: 1, pattern: /^image_missing: .*sallyport\/none:0/m },
-  { what: 'a privileged container', policy: 'session: {privileged: true}\n', code: 2, pattern: /^(?:policy_invalid|config_prohibited): .*privileged/m },
-  { what: 'the engine’s socket', policy: 'session: {mounts: ["/var/run/docker.sock:/x"]}\n', code: 2, pattern: /^(?:policy_invalid|config_prohibited): .*mounts/m },
+  {
+    what: 'a privileged container',
+    policy: 'session: {privileged: true}\n',
+    code: 2,
+    pattern: /^(?:policy_invalid|config_prohibited): .*privileged/m,
+  },
+  {
+    what: 'the engine’s socket',
+    policy: 'session: {mounts: ["/var/run/docker.sock:/x"]}\n',
+    code: 2,
+    pattern: /^(?:policy_invalid|config_prohibited): .*mounts/m,
+  },
   { what: 'a harness that there is not', argv: ['--harness', 'none'], code: 2, pattern: /^usage: /m },
   { what: 'a workspace with the controller’s home in it', argv: ['--workspace', '..'], code: 1, pattern: /^workspace_refused: /m },
-  { what: 'a workspace that is the controller’s home', argv: ['--workspace', '../home/.sallyport'], code: 1, pattern: /^workspace_refused: /m },
+  {
+    what: 'a workspace that is the controller’s home',
+    argv: ['--workspace', '../home/.sallyport'],
+    code: 1,
+    pattern: /^workspace_refused: /m,
+  },
   { what: 'a workspace that is not there', argv: ['--workspace', 'nowhere'], code: 1, pattern: /^workspace_refused: /m },
 ] as const)
   test(`${what} starts nothing, leaves nothing, and the error says what to do`, async () => {
@@ -401,19 +447,31 @@ for (const { what, argv, policy, code, pattern } of [
 async function everything(): Promise<unknown> {
   const label = await inspected<string>(main.agent.container, '(index .Config.Labels "sallyport.home")')
   const filter = ['--filter', `label=sallyport.home=${label}`, '--format', '{{.}}', '--no-trunc']
-  const [containers, networks] = await Promise.all([capture('docker', ['ps', '-aq', ...filter.slice(0, 2)]), capture('docker', ['network', 'ls', '-q', ...filter.slice(0, 2)])])
-  return [containers.stdout, networks.stdout, readdirSync(join(place.home, 's')), readdirSync(join(place.home, 'sessions')), (await sessions()).map(({ id }) => id)]
+  const [containers, networks] = await Promise.all([
+    capture('docker', ['ps', '-aq', ...filter.slice(0, 2)]),
+    capture('docker', ['network', 'ls', '-q', ...filter.slice(0, 2)]),
+  ])
+  return [
+    containers.stdout,
+    networks.stdout,
+    readdirSync(join(place.home, 's')),
+    readdirSync(join(place.home, 'sessions')),
+    (await sessions()).map(({ id }) => id),
+  ]
 }
 
 test('revoking its lease cuts what an agent has open, and leaves it running with no way out and no secrets', async () => {
-  const ticking = spawn('docker', ['exec', main.agent.container ?? '', 'curl', '-sSN', `https://${API}/ticks`], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const ticking = spawn('docker', ['exec', main.agent.container ?? '', 'curl', '-sSN', `https://${API}/ticks`], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
   const ended = once(ticking, 'close')
   await once(ticking.stdout, 'data')
   ticking.stdout.resume()
   assert.equal(await place.must(['lease', 'revoke', main.id]), `${main.id}: revoked\n`)
   await ended
   const seen = (await upstream.saw()).length
-  for (const url of [`https://${API}/me`, `http://${API}/me`, `https://${SPOKEN}/me`]) assert.notEqual((await fetched(main, url)).status, '200', url)
+  for (const url of [`https://${API}/me`, `http://${API}/me`, `https://${SPOKEN}/me`])
+    assert.notEqual((await fetched(main, url)).status, '200', url)
   assert.equal((await upstream.saw()).length, seen)
   const rows = JSON.parse(await place.must(['lease', 'ls', '--json'])) as { session: string; state: string }[]
   assert.deepEqual([...new Set(rows.filter((row) => row.session === main.id).map(({ state }) => state))], ['revoked'])

@@ -220,7 +220,7 @@ test('I14 volumes, user, entrypoint and health check of an image don’t come in
   }
 })
 
-test('I??-attack-probe code that an image brings in its variables does not run in the probe of the selftest', async () => {
+test('I38 code that an image brings in its variables does not run in the probe of the selftest', async () => {
   const image = 'sallyport-test/speaking:1'
   const { stdout } = await capture('docker', ['create', 'sallyport/agent:0.1.0', 'true'])
   const mark = 'NODE_OPTIONS=--import=data:text/javascript,console.log(%22forged%22);process.exit(0)'

@@ -47,7 +47,7 @@ export async function openGateLink(
   hooks: { readonly onState: (state: 'connected' | 'ready' | 'lost') => void; readonly renew: (authority: AuthorityPair) => void },
 ): Promise<SessionLink> {
   const { id } = live
-  // I??-attack: a new lease would give a session back what was taken from it.
+  // I28: a new lease would give a session back what was taken from it.
   if (parts.state.isRevoked(id)) throw new SallyportError('session_revoked', `the leases of session ${id} were revoked`)
   const lease = await parts.leases.issue({
     session: id,

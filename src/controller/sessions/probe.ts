@@ -68,7 +68,7 @@ async function runProbe(
     Entrypoint: [program],
     Cmd: args,
     Tty: false,
-    // The lease among them: as it is in the container, since nobody here has it any more. I??-attack: what the agent's image adds
+    // The lease among them: as it is in the container, since nobody here has it any more. I38: what the agent's image adds
     // (NODE_OPTIONS, LD_PRELOAD) would have code of its own in the probe, and the probe say that all is well.
     Env: (twin.Config.Env ?? []).filter((entry) => !agentImage.environment.includes(entry) && !isOwnOfGate(entry, image.environment)),
   }
