@@ -22,7 +22,7 @@ import { createSessionSecrets, lockedVault } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
 import { policyFolder } from './sessions/session-names.ts'
-import { createSessions, type Sessions } from './sessions/sessions.ts'
+import { createSessions, type SessionParts, type Sessions } from './sessions/sessions.ts'
 import { openTrust } from './sessions/workspace-trust.ts'
 import { openState, type StateFile } from './state.ts'
 import { createWorkspaceGuard } from './workspace-guard.ts'
@@ -36,9 +36,6 @@ export type ControllerConfig = {
   /** Where the vault's key is to be had without asking anybody. */
   readonly unlock: Unlock
 }
-
-/** Nothing of a session is left behind these. */
-const OVER: ReadonlySet<string> = new Set(['ended', 'failed', 'reaped'])
 
 export type Controller = AsyncDisposable & { readonly socket: string }
 
@@ -87,20 +84,10 @@ export async function openController(config: ControllerConfig, log: Log, system:
       createAuthority: (session) => makeAuthorityPems(session, system),
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),
-      async audit({ session, name, workspace, event, details }) {
-        if (OVER.has(event)) {
-          secrets.forget(session)
-          await chains.end(session)
-        }
-        await audit.append({
-          event: 'session',
-          state: event,
-          of: session,
-          name,
-          place: workspace,
-          ...(details && { details: details.join('\n') }),
-        })
-      },
+      audit: auditOf(audit, async (session) => {
+        secrets.forget(session)
+        await chains.end(session)
+      }),
       selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
       system,
       log,
@@ -149,6 +136,23 @@ async function openedVault(
     if (!(error instanceof SallyportError)) throw error
     log.warn({ code: error.code, reason: error.message }, 'the vault stays closed: secrets of it cannot be used')
     return lockedVault(error)
+  }
+}
+
+/** Nothing of a session is left behind these. */
+const OVER: ReadonlySet<string> = new Set(['ended', 'failed', 'reaped'])
+
+function auditOf(audit: Audit, onOver: (session: string) => Promise<void>): SessionParts['audit'] {
+  return async ({ session, name, workspace, event, details }) => {
+    if (OVER.has(event)) await onOver(session)
+    await audit.append({
+      event: 'session',
+      state: event,
+      of: session,
+      name,
+      place: workspace,
+      ...(details && { details: details.join('\n') }),
+    })
   }
 }
 

@@ -243,3 +243,57 @@ test('I??-attack-probe code that an image brings in its variables does not run i
     await capture('docker', ['image', 'rm', '--force', image])
   }
 })
+
+test('what is looked for as a leftover is never a session that is still planned', async () => {
+  const planning = Promise.withResolvers<void>()
+  const looked = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  let followed = 0
+  await using under = await openSessions({
+    engine: (engine) => ({
+      ...engine,
+      async image(name) {
+        asked.resolve()
+        await planning.promise
+        return await engine.image(name)
+      },
+      // The engine goes away once, in the middle, and everything is looked at again.
+      async *events(labels, signal) {
+        followed += 1
+        if (followed > 1) {
+          looked.resolve()
+          yield* engine.events(labels, signal)
+          return
+        }
+        await asked.promise
+        throw new Error('the engine is away')
+      },
+    }),
+  })
+  await under.sessions.adopt(new AbortController().signal)
+  const rising = under.up()
+  await looked.promise
+  planning.resolve()
+  assert.equal((await rising).state, 'running')
+})
+
+test('of two sessions that are asked for at once by one name there is one', async () => {
+  const both = Promise.withResolvers<void>()
+  let begun = 0
+  await using under = await openSessions({
+    parts: (parts) => ({
+      ...parts,
+      async audit(event) {
+        await parts.audit(event)
+        if (event.event !== 'starting') return
+        begun += 1
+        if (begun === 2) both.resolve()
+        await both.promise
+      },
+    }),
+  })
+  await under.sessions.adopt(new AbortController().signal)
+  const results = await Promise.allSettled([under.up({ name: 'one' }), under.up({ name: 'one' })])
+  assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  assert.equal(under.sessions.list().length, 1)
+})
