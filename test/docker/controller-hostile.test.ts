@@ -228,16 +228,16 @@ test('I??-attack-probe code that an image brings in its variables does not run i
   const probes: string[] = []
   try {
     await capture('docker', ['commit', '--change', `ENV ${mark}`, stdout.trim(), image])
-    await using under = await openSessions({
+    await using own = await openSessions({
       parts: (parts) => ({
         ...parts,
         selftest: async (target, signal) => void probes.push((await target.runProbe(['--version'], signal)).stdout.trim()),
       }),
     })
-    await under.sessions.adopt(new AbortController().signal)
-    const { id } = await under.up({ image, selftest: true })
+    await own.sessions.adopt(new AbortController().signal)
+    const { id } = await own.up({ image, selftest: true })
     assert.deepEqual(probes, [VERSION])
-    assert.match((await under.run(id, ['env'])).stdout, /forged/)
+    assert.match((await own.run(id, ['env'])).stdout, /forged/)
   } finally {
     await capture('docker', ['rm', '--force', stdout.trim()])
     await capture('docker', ['image', 'rm', '--force', image])
@@ -249,7 +249,7 @@ test('what is looked for as a leftover is never a session that is still planned'
   const looked = Promise.withResolvers<void>()
   const asked = Promise.withResolvers<void>()
   let followed = 0
-  await using under = await openSessions({
+  await using own = await openSessions({
     engine: (engine) => ({
       ...engine,
       async image(name) {
@@ -270,8 +270,8 @@ test('what is looked for as a leftover is never a session that is still planned'
       },
     }),
   })
-  await under.sessions.adopt(new AbortController().signal)
-  const rising = under.up()
+  await own.sessions.adopt(new AbortController().signal)
+  const rising = own.up()
   await looked.promise
   planning.resolve()
   assert.equal((await rising).state, 'running')
@@ -280,7 +280,7 @@ test('what is looked for as a leftover is never a session that is still planned'
 test('of two sessions that are asked for at once by one name there is one', async () => {
   const both = Promise.withResolvers<void>()
   let begun = 0
-  await using under = await openSessions({
+  await using own = await openSessions({
     parts: (parts) => ({
       ...parts,
       async audit(event) {
@@ -292,8 +292,8 @@ test('of two sessions that are asked for at once by one name there is one', asyn
       },
     }),
   })
-  await under.sessions.adopt(new AbortController().signal)
-  const results = await Promise.allSettled([under.up({ name: 'one' }), under.up({ name: 'one' })])
+  await own.sessions.adopt(new AbortController().signal)
+  const results = await Promise.allSettled([own.up({ name: 'one' }), own.up({ name: 'one' })])
   assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
-  assert.equal(under.sessions.list().length, 1)
+  assert.equal(own.sessions.list().length, 1)
 })
