@@ -13,6 +13,8 @@ test('a sidecar that connects again and again has no more secrets looked up than
     using peer = await openProvenPeer(session.socketDir)
     peer.send(requestOf(2, 'GET_SECRETS'))
     said = await peer.said()
+    peer.socket.end()
+    await peer.toEnd()
   }
   assert.match(said ?? '', /again and again/)
   assert.ok(session.secretsAsked < tries / 2, `${session.secretsAsked} of ${tries}`)
