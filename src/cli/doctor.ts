@@ -1,6 +1,7 @@
 import { createDocker, examine, type DoctorRow } from '../controller/doctor/doctor.ts'
 import { system } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
+import { visibleJson } from '../kernel/visible.ts'
 import { homeOf, packageRoot, parseFlags, type Command } from './command.ts'
 
 const MARKS = { ok: '✓', warning: '!', failure: '✗' } as const
@@ -38,7 +39,7 @@ Exit code: 0 no failure (there may be warnings); 1 a failure: sessions can't be 
       stop.signal,
     )
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.removeListener(name, onSignal)
-    io.out(values.json === true ? `${JSON.stringify(rows, null, 2)}\n` : print(rows))
+    io.out(values.json === true ? visibleJson(rows) : print(rows))
     return rows.some(({ state }) => state === 'failure') ? 1 : 0
   },
 }

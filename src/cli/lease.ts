@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { SallyportError } from '../kernel/errors.ts'
+import { visibleJson } from '../kernel/visible.ts'
 import { homeOf, parseFlags, parseVerb, type Command, type Io } from './command.ts'
 import { daemonClient, type DaemonClient } from './daemon-client.ts'
 
@@ -60,7 +61,7 @@ async function list(argv: readonly string[], io: Io, daemon: DaemonClient): Prom
   const parsed = LeaseList.safeParse(await daemon.request('GET', '/v1/leases'))
   if (!parsed.success) throw new SallyportError('internal', 'the daemon answered something else than leases', { cause: parsed.error })
   const { leases } = parsed.data
-  if (values.json === true) io.out(`${JSON.stringify(leases, null, 2)}\n`)
+  if (values.json === true) io.out(visibleJson(leases))
   else if (leases.length === 0) io.out('no session has a lease\n')
   else for (const lease of leases) io.out(`${describe(lease)}\n`)
   return 0

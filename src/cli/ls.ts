@@ -1,4 +1,5 @@
 import { shown } from '../kernel/shown.ts'
+import { visibleJson } from '../kernel/visible.ts'
 import type { SessionView } from '../wire/operator.ts'
 import { homeOf, parseFlags, type Command } from './command.ts'
 import { daemonClient } from './daemon-client.ts'
@@ -19,7 +20,7 @@ The sessions that live, and those that ended last: id, name, state, harness and 
   async run(argv, io) {
     const { values } = parseFlags(argv, { json: { type: 'boolean', default: false } }, { min: 0, max: 0, usage: LS })
     const sessions = (await daemonClient(homeOf(io.env)).request('GET', '/v1/sessions')) as SessionView[]
-    if (values.json) io.out(`${JSON.stringify(sessions, null, 2)}\n`)
+    if (values.json) io.out(visibleJson(sessions))
     else if (sessions.length === 0) io.out('no session: sallyport up starts one\n')
     else
       for (const { id, name, state, harness, workspace } of sessions)
@@ -37,7 +38,7 @@ As JSON: state, containers, network, policy, what was verified of the hardening,
   async run(argv, io) {
     const { positionals } = parseFlags(argv, {}, { min: 1, max: 1, names: ['ID'], usage: INSPECT })
     const session = await daemonClient(homeOf(io.env)).request('GET', pathOf(positionals[0]))
-    io.out(`${JSON.stringify(session, null, 2)}\n`)
+    io.out(visibleJson(session))
     return 0
   },
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import * as z from 'zod'
 import { LIMITS } from '../kernel/limits.ts'
 import { codeOf, ERRORS, SallyportError, type ErrorCode } from '../kernel/errors.ts'
+import { visibleJson } from '../kernel/visible.ts'
 import { homeOf, parseFlags, type Command } from './command.ts'
 
 const USAGE = 'sallyport selftest ID [--json]'
@@ -29,7 +30,7 @@ Exit code: 0 all are shut; 1 one is open or could not be tried; 2 for a wrong co
   async run(argv, io) {
     const { values, positionals } = parseFlags(argv, { json: { type: 'boolean' } }, { min: 1, max: 1, names: ['ID'], usage: USAGE })
     const rows = readRows(await ask(join(homeOf(io.env), 'daemon.sock'), positionals[0] ?? ''))
-    io.out(values.json === true ? `${JSON.stringify(rows, null, 2)}\n` : print(rows))
+    io.out(values.json === true ? visibleJson(rows) : print(rows))
     return rows.every(({ ok }) => ok) ? 0 : 1
   },
 }

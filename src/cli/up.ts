@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { SallyportError } from '../kernel/errors.ts'
 import { shown } from '../kernel/shown.ts'
+import { visibleJson } from '../kernel/visible.ts'
 import type { SessionView } from '../wire/operator.ts'
 import { attachTo } from './attach.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
@@ -42,7 +43,7 @@ ${FLAGS}  --detach           does not attach; prints the session's id
     const session = await startSession(daemon, request(!isDetached), io)
     for (const warning of session.warnings) io.err(`warning: ${shown(warning)}\n`)
     if (isDetached) {
-      io.out(values['json'] === true ? `${JSON.stringify(session, null, 2)}\n` : `${session.id}\n`)
+      io.out(values['json'] === true ? visibleJson(session) : `${session.id}\n`)
       return 0
     }
     return attachTo(session.id, String(values['detach-keys'] ?? DEFAULT_DETACH_KEYS), io)

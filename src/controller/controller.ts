@@ -14,7 +14,7 @@ import { createLinks } from './links/links.ts'
 import { addOperatorRoutes } from './operator/operator-routes.ts'
 import { openOperatorApi } from './operator/operator.ts'
 import { takeStreams } from './operator/streams.ts'
-import { createPlanning, plannedPolicy } from './planning.ts'
+import { createPlanning, plannedPolicy, type Planning } from './planning.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { createSessionChains } from './session-chains.ts'
@@ -23,7 +23,7 @@ import { createSessionSecrets } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
 import { policyFolder } from './sessions/session-names.ts'
-import { createSessions, type Sessions } from './sessions/sessions.ts'
+import { createSessions, type SessionParts, type Sessions } from './sessions/sessions.ts'
 import { openTrust } from './sessions/workspace-trust.ts'
 import { openState, type StateFile } from './state.ts'
 import { createWorkspaceGuard } from './workspace-guard.ts'
@@ -37,9 +37,6 @@ export type ControllerConfig = {
   /** Where the vault's key is to be had without asking anybody. */
   readonly unlock: Unlock
 }
-
-/** Nothing of a session is left behind these. */
-const OVER: ReadonlySet<string> = new Set(['ended', 'failed', 'reaped'])
 
 export type Controller = AsyncDisposable & { readonly socket: string }
 
@@ -65,14 +62,6 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
-  const planning = createPlanning({
-    home,
-    presets: join(config.packageRoot, 'policies'),
-    trust: openTrust(home, system),
-    images: imagesOf(config.env),
-    gate: gateOf(config.env),
-    system,
-  })
   const sessions = parts.use(
     createSessions({
       home,
@@ -80,26 +69,16 @@ export async function openController(config: ControllerConfig, log: Log, system:
       state,
       leases,
       links,
-      ...planning,
+      ...planningOf(config, home, system),
       workspace: createWorkspaceGuard(home, () => keptOf(state), system),
       secrets: (session) => secrets.bundle(session),
       createAuthority: (session) => makeAuthorityPems(session, system),
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),
-      async audit({ session, name, workspace, event, details }) {
-        if (OVER.has(event)) {
-          secrets.forget(session)
-          await chains.end(session)
-        }
-        await audit.append({
-          event: 'session',
-          state: event,
-          of: session,
-          name,
-          place: workspace,
-          ...(details && { details: details.join('\n') }),
-        })
-      },
+      audit: auditOf(audit, async (session) => {
+        secrets.forget(session)
+        await chains.end(session)
+      }),
       selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
       system,
       log,
@@ -123,6 +102,17 @@ export async function openController(config: ControllerConfig, log: Log, system:
   return { socket, [Symbol.asyncDispose]: () => open.disposeAsync() }
 }
 
+function planningOf({ packageRoot, env }: ControllerConfig, home: string, system: System): Planning {
+  return createPlanning({
+    home,
+    presets: join(packageRoot, 'policies'),
+    trust: openTrust(home, system),
+    images: imagesOf(env),
+    gate: gateOf(env),
+    system,
+  })
+}
+
 /** What the operator's routes work on. */
 export type Host = {
   readonly sessions: Sessions
@@ -131,6 +121,23 @@ export type Host = {
   readonly secrets: ReturnType<typeof createSessionSecrets>
   readonly audit: Audit
   readonly system: System
+}
+
+/** Nothing of a session is left behind these. */
+const OVER: ReadonlySet<string> = new Set(['ended', 'failed', 'reaped'])
+
+function auditOf(audit: Audit, onOver: (session: string) => Promise<void>): SessionParts['audit'] {
+  return async ({ session, name, workspace, event, details }) => {
+    if (OVER.has(event)) await onOver(session)
+    await audit.append({
+      event: 'session',
+      state: event,
+      of: session,
+      name,
+      place: workspace,
+      ...(details && { details: details.join('\n') }),
+    })
+  }
 }
 
 function keptOf(state: StateFile): unknown[] {

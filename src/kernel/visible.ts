@@ -5,3 +5,12 @@ const UNSEEN = /[^\P{C}\n]|\p{Default_Ignorable_Code_Point}|[^\P{Z} ]|\u2800/gu
 export function visible(text: string): string {
   return text.replace(UNSEEN, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16).toUpperCase()}}`)
 }
+
+/** JSON for people and programs: the same value, with what could not be seen written as JSON escapes it. */
+export function visibleJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2).replace(UNSEEN, escaped)}\n`
+}
+
+function escaped(char: string): string {
+  return char.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

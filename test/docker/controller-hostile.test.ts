@@ -227,18 +227,72 @@ test('I38 code that an image brings in its variables does not run in the probe o
   const probes: string[] = []
   try {
     await capture('docker', ['commit', '--change', `ENV ${mark}`, stdout.trim(), image])
-    await using under = await openSessions({
+    await using own = await openSessions({
       parts: (parts) => ({
         ...parts,
         selftest: async (target, signal) => void probes.push((await target.runProbe(['--version'], signal)).stdout.trim()),
       }),
     })
-    await under.sessions.adopt(new AbortController().signal)
-    const { id } = await under.up({ image, selftest: true })
+    await own.sessions.adopt(new AbortController().signal)
+    const { id } = await own.up({ image, selftest: true })
     assert.deepEqual(probes, [VERSION])
-    assert.match((await under.run(id, ['env'])).stdout, /forged/)
+    assert.match((await own.run(id, ['env'])).stdout, /forged/)
   } finally {
     await capture('docker', ['rm', '--force', stdout.trim()])
     await capture('docker', ['image', 'rm', '--force', image])
   }
+})
+
+test('what is looked for as a leftover is never a session that is still planned', async () => {
+  const planning = Promise.withResolvers<void>()
+  const looked = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  let followed = 0
+  await using own = await openSessions({
+    engine: (engine) => ({
+      ...engine,
+      async image(name) {
+        asked.resolve()
+        await planning.promise
+        return await engine.image(name)
+      },
+      // The engine goes away once, in the middle, and everything is looked at again.
+      async *events(labels, signal) {
+        followed += 1
+        if (followed > 1) {
+          looked.resolve()
+          yield* engine.events(labels, signal)
+          return
+        }
+        await asked.promise
+        throw new Error('the engine is away')
+      },
+    }),
+  })
+  await own.sessions.adopt(new AbortController().signal)
+  const rising = own.up()
+  await looked.promise
+  planning.resolve()
+  assert.equal((await rising).state, 'running')
+})
+
+test('of two sessions that are asked for at once by one name there is one', async () => {
+  const both = Promise.withResolvers<void>()
+  let begun = 0
+  await using own = await openSessions({
+    parts: (parts) => ({
+      ...parts,
+      async audit(event) {
+        await parts.audit(event)
+        if (event.event !== 'starting') return
+        begun += 1
+        if (begun === 2) both.resolve()
+        await both.promise
+      },
+    }),
+  })
+  await own.sessions.adopt(new AbortController().signal)
+  const results = await Promise.allSettled([own.up({ name: 'one' }), own.up({ name: 'one' })])
+  assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  assert.equal(own.sessions.list().length, 1)
 })

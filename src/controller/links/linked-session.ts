@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import { offerMarked } from '../../channel/channel.ts'
+import { createAllowance, offerMarked, type Allowance } from '../../channel/channel.ts'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { OFFER, type SecretBundle } from '../../wire/control.ts'
@@ -27,6 +27,7 @@ class OpenLink {
   readonly #session: LinkedSession
   readonly #parts: LinksParts
   readonly #guard: ReturnType<typeof createChainGuard>
+  readonly #asks: Allowance
   readonly #parted = new AsyncDisposableStack()
   /** All that are connected, the proven one too. */
   readonly #peers = new Set<Peer>()
@@ -41,6 +42,7 @@ class OpenLink {
     this.#session = session
     this.#parts = parts
     this.#guard = createChainGuard(session)
+    this.#asks = createAllowance(LIMITS.controlAsksPerMinuteMax / 60, LIMITS.controlBurstAsksMax, parts.system)
   }
 
   async listen(): Promise<void> {
@@ -124,6 +126,7 @@ class OpenLink {
       ...how,
       session: this.#session,
       guard: this.#guard,
+      asks: this.#asks,
       onProven: (proven) => this.#enter(proven),
       onReady: () => {
         if (this.#proven !== peer) return

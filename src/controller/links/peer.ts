@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import { createAllowance, isProof, openChannel, type Allowance, type Channel } from '../../channel/channel.ts'
+import { isProof, openChannel, type Allowance, type Channel } from '../../channel/channel.ts'
 import { SallyportError, type ErrorCode } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
@@ -10,6 +10,8 @@ import type { LinkedSession, LinksParts } from './links.ts'
 export type PeerParts = Pick<LinksParts, 'version' | 'graceMs' | 'system'> & {
   readonly session: LinkedSession
   readonly guard: ChainGuard
+  /** To look values of secrets up may cost something: a sidecar asks once in a connection, and not by many of them. */
+  readonly asks: Allowance
   /** Of the engine's stream; without it the peer shows the lease itself. */
   readonly nonce?: string
   /** How long it may take to prove itself. */
@@ -35,8 +37,6 @@ export function openPeer(stream: Duplex, parts: PeerParts): Peer {
 class SidecarPeer implements Peer {
   readonly channel: Channel
   readonly #parts: PeerParts
-  /** To look values of secrets up may cost something: a sidecar asks once in a connection. */
-  readonly #asks: Allowance
   readonly #late: NodeJS.Timeout
   #isProven = false
   #isRefused = false
@@ -44,7 +44,6 @@ class SidecarPeer implements Peer {
 
   constructor(stream: Duplex, parts: PeerParts) {
     this.#parts = parts
-    this.#asks = createAllowance(LIMITS.controlAsksPerMinuteMax / 60, LIMITS.controlBurstAsksMax, parts.system)
     this.channel = openChannel(stream, {
       bytesMax: {
         received: () => (this.#isProven ? LIMITS.controlFrameBytesMax : LIMITS.controlHelloBytesMax),
@@ -101,7 +100,7 @@ class SidecarPeer implements Peer {
     const { session, guard, onReady } = this.#parts
     switch (method) {
       case 'GET_SECRETS': {
-        if (this.#asks.take(1) > 0) throw broken('GET_SECRETS again and again')
+        if (this.#parts.asks.take(1) > 0) throw broken('GET_SECRETS again and again')
         const { version, values } = await session.secrets()
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }

@@ -36,13 +36,16 @@ export async function adoptSessions(
   return found.flat()
 }
 
-/** Removes what carries this home's labels and belongs to no session that lives: also its folders. */
-export async function reapStrays(parts: SessionParts): Promise<void> {
+/**
+ * Removes what carries this home's labels and belongs to no session that lives: also its folders.
+ * @param planned those that are not recorded yet, and have a folder already
+ */
+export async function reapStrays(parts: SessionParts, planned: ReadonlySet<string> = new Set()): Promise<void> {
   const { engine, home, state, log } = parts
   const listed = { containers: await engine.containers(homeLabel(home)), networks: await engine.networks() }
   const folders = { sessions: namesIn(join(home, 'sessions')), s: namesIn(join(home, 's')) }
-  // Looked up last: a session is recorded before anything of it is made.
-  const live = new Set(state.live().map(({ id }) => id))
+  // Looked up last: a session is recorded before anything of it is made but for its folder.
+  const live = new Set([...planned, ...state.live().map(({ id }) => id)])
   const isStray = (one: { readonly name: string; readonly labels: Readonly<Record<string, string>> }): boolean => {
     const session = sessionOf(home, one)
     return session !== undefined && !live.has(session)

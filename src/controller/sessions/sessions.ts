@@ -4,7 +4,7 @@ import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { StateRow } from '../state.ts'
 import { adoptSessions, reapStrays } from './adopt.ts'
-import { auditEvent, bringUp, startAgent, type Rising } from './bring-up.ts'
+import { auditEvent, bringUp, startAgent, type Rising, type Step as Progress } from './bring-up.ts'
 import { createVerified, verifyContainer } from './containers.ts'
 import type { EngineEvent } from './engine.ts'
 import { createTurns } from '../turns.ts'
@@ -81,6 +81,8 @@ class SessionManager {
   readonly hub = createEventHub<SessionEvent>()
   readonly #parts: SessionParts
   readonly #live = new Map<string, LiveSession>()
+  /** On their way to be recorded: their folders are not what somebody left. */
+  readonly #planned = new Set<string>()
   /** One run at a time for each session. */
   readonly #ending = new Map<string, Promise<readonly string[]>>()
   readonly #over = new AbortController()
@@ -91,34 +93,19 @@ class SessionManager {
     this.#parts = parts
   }
 
-  async up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void): Promise<SessionView> {
+  async up(request: UpRequest, signal: AbortSignal, progress: Progress): Promise<SessionView> {
     const id = newSessionId(this.#parts.system)
     const name = sessionName(request.name, request.workspace, id)
     this.#refuseTaken(name)
     const stop = AbortSignal.any([signal, this.#over.signal])
-    return await this.#rises.take(stop, () => this.#rise(request, { id, name }, stop, progress))
+    return await this.#rises.take(stop, () => this.#rise(request, { id, name }, progress, stop))
   }
 
-  async #rise(
-    request: UpRequest,
-    { id, name }: { readonly id: string; readonly name: string },
-    stop: AbortSignal,
-    progress: (step: string) => void,
-  ): Promise<SessionView> {
+  async #rise(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Progress, stop: AbortSignal): Promise<SessionView> {
     const { state } = this.#parts
-    this.#refuseTaken(name)
-    progress('plan')
-    const planned = await planSession(this.#parts, request, { id, name }, stop).catch((error: unknown) => {
-      rmSync(sessionFolder(this.#parts.home, id), { recursive: true, force: true })
-      throw error
-    })
-    stop.throwIfAborted()
-    this.#refuseTaken(name)
-    const live = newLive(id)
-    const rising: Rising = { ...planned, live, onGate: this.#onGate(id), pending: [] }
-    await this.#parts.audit(auditEvent(rising, 'starting'))
-    state.begin({ id, name, step: 'begin', record: rising.record })
-    this.#live.set(id, live)
+    const { id, name } = names
+    const rising = await this.#plan(request, names, progress, stop)
+    this.#live.set(id, rising.live)
     this.#emit(id, name, 'starting')
     try {
       const step = (what: string): void => {
@@ -138,6 +125,30 @@ class SessionManager {
     return this.view(this.find(id))
   }
 
+  /** Recorded when it resolves, and nothing is left of it when it does not. */
+  async #plan(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Progress, stop: AbortSignal): Promise<Rising> {
+    const { id, name } = names
+    const { home, state } = this.#parts
+    this.#planned.add(id)
+    try {
+      progress('plan')
+      const planned = await planSession(this.#parts, request, names, stop)
+      stop.throwIfAborted()
+      this.#refuseTaken(name)
+      const rising: Rising = { ...planned, live: newLive(id), onGate: this.#onGate(id), pending: [] }
+      await this.#parts.audit(auditEvent(rising, 'starting'))
+      // Once more: another may have taken it while this one was written down.
+      this.#refuseTaken(name)
+      state.begin({ id, name, step: 'begin', record: rising.record })
+      return rising
+    } catch (error) {
+      rmSync(sessionFolder(home, id), { recursive: true, force: true })
+      throw error
+    } finally {
+      this.#planned.delete(id)
+    }
+  }
+
   async adopt(signal: AbortSignal): Promise<void> {
     const stop = AbortSignal.any([signal, this.#over.signal])
     for (const { row, live } of await adoptSessions(this.#parts, (id) => this.#onGate(id), stop)) this.#live.set(row.id, live)
@@ -154,7 +165,7 @@ class SessionManager {
         over,
       ),
       delay(LIMITS.reapAgainMs, undefined, { signal: over, ref: false })
-        .then(() => reapStrays(this.#parts))
+        .then(() => reapStrays(this.#parts, this.#planned))
         .catch((error: unknown) => {
           if (!over.aborted) log.warn({ code: codeOf(error) }, 'leftovers could not be looked for')
         }),
@@ -363,7 +374,7 @@ class SessionManager {
       await this.#lookAgain(row, 'agent', false)
       await this.#lookAgain(row, 'sidecar', true)
     }
-    await reapStrays(this.#parts)
+    await reapStrays(this.#parts, this.#planned)
   }
 
   /** The session ends for this reason, which is recorded. What cannot be removed now is at the next start. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { codeOf } from '../../kernel/errors.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Engine, EngineEvent } from './engine.ts'
 import { homeLabel } from './session-names.ts'
@@ -25,6 +25,8 @@ export async function watchEngine(
         wasLost = false
       }
       for await (const event of engine.events(homeLabel(home), signal)) await handle(event)
+      // It ends them when it restarts: what happens until somebody listens again is as unknown as after a fault.
+      throw new SallyportError('engine_unavailable', 'the engine ended its events')
     } catch (error) {
       if (signal.aborted) return
       if (!wasLost) report(codeOf(error))
