@@ -3,6 +3,9 @@ import path from 'node:path'
 import { run } from '../scripts/steps.ts'
 import { homeLabel } from '../src/controller/sessions/session-names.ts'
 
+/** The home's own folder; what lies in it belongs to sessions. */
+const RESERVATIONS = 'subnets'
+
 /**
  * What there is on this machine that a session could leave: by a line each, containers and networks of this home, volumes that no
  * container has, and files of the home that belong to one session, sockets among them. Other people's containers come and go meanwhile:
@@ -30,5 +33,6 @@ async function lines(kind: string, args: readonly string[]): Promise<string[]> {
 /** Everything in a folder, and nothing where there is none. */
 function below(folder: string): string[] {
   if (statSync(folder, { throwIfNoEntry: false }) === undefined) return []
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => path.join(path.basename(folder), name))
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  return names.filter((name) => name !== RESERVATIONS).map((name) => path.join(path.basename(folder), name))
 }

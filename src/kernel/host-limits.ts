@@ -145,8 +145,8 @@ export const HOST_LIMITS = {
   engineFrameBytesMax: 1024 ** 2,
   /** A name that the operator gives a session. */
   sessionNameCharsMax: 48,
-  /** Sessions that come up at the same time: more wait, as each would take so long then that it fails. */
-  sessionsRisingMax: 4,
+  /** Sessions that come up at the same time, and no more than there are processors: with more each takes so long that its selftest fails. */
+  sessionsRisingMax: 8,
   /** Sessions that have ended and are still listed by their id. */
   sessionsEndedMax: 1_000,
   /** Jail networks that are tried when the engine finds that they overlap with one that it does not list. */

@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -86,7 +87,7 @@ class SessionManager {
   /** One run at a time for each session. */
   readonly #ending = new Map<string, Promise<readonly string[]>>()
   readonly #over = new AbortController()
-  readonly #rises = createTurns(LIMITS.sessionsRisingMax)
+  readonly #rises = createTurns(Math.min(availableParallelism(), LIMITS.sessionsRisingMax))
   readonly #background: Promise<unknown>[] = []
 
   constructor(parts: SessionParts) {

@@ -28,6 +28,25 @@ export function reserveJail(home: string, project: string, before: string | unde
   }
 }
 
+/** Gives back what a project has reserved. Nothing happens where it has nothing. */
+export function releaseJail(home: string, project: string): void {
+  const folder = join(home, 'subnets')
+  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+    const file = join(folder, name)
+    if (holderOf(file) === project) rmSync(file, { force: true })
+  }
+}
+
+/** Nobody where the file was removed meanwhile. */
+function holderOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return ''
+    throw error
+  }
+}
+
 /** What this machine's own interfaces and routes take, in CIDR form. */
 export function hostSubnets(): string[] {
   return [...interfaceSubnets(), ...routeSubnets()]
@@ -41,7 +60,7 @@ function keep(before: string | undefined, taken: readonly string[]): Jail | unde
 /** Reservations of projects whose state is gone are dropped. */
 function reservedByOthers(home: string, folder: string, project: string): string[] {
   return readdirSync(folder).flatMap((name) => {
-    const holder = readFileSync(join(folder, name), 'utf8').trim()
+    const holder = holderOf(join(folder, name))
     if (holder === project) return []
     if (holder !== '' && existsSync(join(home, holder))) return [name.replace('_', '/')]
     rmSync(join(folder, name), { force: true })

@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { codeOf } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -6,6 +7,7 @@ import type { ListedContainer, ListedNetwork } from './engine.ts'
 import type { LiveSession } from './gate.ts'
 import { engineName, homeLabel, sessionFolder, sessionOf, socketFolder } from './session-names.ts'
 import type { SessionParts, SessionRecord } from './session-parts.ts'
+import { releaseJail } from './subnets.ts'
 
 /**
  * Ends a session and removes whatever there is of it, by what the engine has and not by what is remembered: first its leases and its
@@ -83,9 +85,9 @@ export function ownNetworks({ home }: Pick<SessionParts, 'home'>, networks: read
   return networks.filter((network) => sessionOf(home, network) === id)
 }
 
-/** The reservation of its subnet falls with its folder. */
 export function removeFolders({ home }: Pick<SessionParts, 'home'>, id: string): void {
   for (const folder of [sessionFolder(home, id), socketFolder(home, id)]) rmSync(folder, { recursive: true, force: true })
+  releaseJail(join(home, 'sessions'), id)
 }
 
 /** All to their end; then the first fault. */

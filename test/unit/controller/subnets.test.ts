@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { subnetsOverlap } from '../../../src/controller/sessions/jail.ts'
-import { parseRoutes, reserveJail } from '../../../src/controller/sessions/subnets.ts'
+import { parseRoutes, releaseJail, reserveJail } from '../../../src/controller/sessions/subnets.ts'
 import { temporaryFolder } from '../../support/audit.ts'
 
 test('a project that is down keeps its subnet: another that would choose the same gets the next', async () => {
@@ -45,4 +45,20 @@ test('routes are read little-endian, and the default route is none', () => {
     'tun1\t000010AC\t00000000\t0001\t0\t0\t0\t0000F0FF\t0\t0\t0',
   ].join('\n')
   assert.deepEqual(parseRoutes(text), ['10.213.7.0/24', '172.16.0.0/12'])
+})
+
+test('what a project has reserved is gone when it gives it back, and what others have stays', async () => {
+  await using home = await temporaryFolder()
+  for (const name of ['one', 'two']) mkdirSync(join(home.path, name))
+  const one = reserveJail(home.path, 'one', undefined, [])
+  const two = reserveJail(home.path, 'two', undefined, [])
+  releaseJail(home.path, 'one')
+  releaseJail(home.path, 'never')
+  assert.deepEqual(readdirSync(join(home.path, 'subnets')), [two.subnet.replace('/', '_')])
+  assert.notEqual(one.subnet, two.subnet)
+})
+
+test('giving back where nothing was ever reserved is no fault', async () => {
+  await using home = await temporaryFolder()
+  assert.doesNotThrow(() => releaseJail(home.path, 'one'))
 })
