@@ -158,9 +158,11 @@ test('exec gives back output, errors, input and the exit code of a program', asy
 })
 
 test('run ends with the command’s code and leaves nothing of its session', async () => {
-  const { code, stdout } = await place.run(['run', '--workspace', workspace, '--', 'sh', '-c', 'hostname; exit 5'])
-  assert.equal(code, 5)
-  assert.notEqual(stdout.trim(), '')
+  const program = 'echo out; echo err >&2; exit 5'
+  const { code, stdout, stderr } = await place.run(['run', '--workspace', workspace, '--', 'sh', '-c', program])
+  assert.equal(code, 5, stderr)
+  assert.equal(stdout, 'out\n')
+  assert.match(stderr, /^err$/m)
   assert.deepEqual((await sessions()).map(({ name }) => name), ['main'])
   const folders = ['s', 'sessions'].flatMap((name) => readdirSync(join(place.home, name)))
   assert.deepEqual(folders.filter((name) => name !== 'subnets' && !main.id.startsWith(name)), [])
