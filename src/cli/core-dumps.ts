@@ -11,7 +11,10 @@ import { LIMITS } from '../kernel/limits.ts'
 export async function withoutCoreDumps(): Promise<boolean> {
   if (isWithout()) return true
   try {
-    await promisify(execFile)('prlimit', [`--pid=${process.pid}`, '--core=0:0'], { timeout: LIMITS.settleMs, env: { PATH: '/usr/bin:/bin' } })
+    await promisify(execFile)('prlimit', [`--pid=${process.pid}`, '--core=0:0'], {
+      timeout: LIMITS.settleMs,
+      env: { PATH: '/usr/bin:/bin' },
+    })
   } catch {
     // There is none, or no /proc.
   }

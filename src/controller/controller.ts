@@ -57,9 +57,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   )
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
   const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
-  const providers = parts.use(
-    openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }),
-  )
+  const providers = parts.use(openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }))
   const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))

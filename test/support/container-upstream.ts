@@ -37,7 +37,20 @@ export async function openContainerUpstream(hosts: readonly string[]): Promise<C
   }
   const name = `upstream-${randomBytes(6).toString('hex')}`
   const mounts = ['-v', `${PROGRAM}:/upstream.mjs:ro`, '-v', `${folder}:/certificates:ro`]
-  await mustRun('run', '-d', '--label', 'sallyport.test=upstream', '--name', name, '--user', '0:0', ...mounts, AGENT_IMAGE, 'node', '/upstream.mjs')
+  await mustRun(
+    'run',
+    '-d',
+    '--label',
+    'sallyport.test=upstream',
+    '--name',
+    name,
+    '--user',
+    '0:0',
+    ...mounts,
+    AGENT_IMAGE,
+    'node',
+    '/upstream.mjs',
+  )
   const lines = async (): Promise<Record<string, string>[]> => {
     const { stdout } = await capture('docker', ['logs', name])
     return stdout

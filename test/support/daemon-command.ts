@@ -72,7 +72,12 @@ export function openDaemonPlace(): DaemonPlace {
       const folder = join(root, name)
       for (const [path, text] of Object.entries({ 'README.md': '# work\n', ...files })) write(join(folder, path), text)
       const git = ['-C', folder, '-c', 'user.name=work', '-c', 'user.email=work@localhost']
-      for (const argv of [['init', '-q'], ['add', '.'], ['commit', '-q', '-m', 'begin']]) await programEnded('git', [...git, ...argv])
+      for (const argv of [
+        ['init', '-q'],
+        ['add', '.'],
+        ['commit', '-q', '-m', 'begin'],
+      ])
+        await programEnded('git', [...git, ...argv])
       return folder
     },
     write,

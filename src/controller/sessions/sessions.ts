@@ -248,7 +248,8 @@ class SessionManager {
     const record = recordOf(row)
     const live = this.#live.get(row.id)
     if (row.state !== 'running' || live === undefined || record.ids.agent === undefined) throw notRunning(session, `is ${row.state}`)
-    if (!live.agentRunning && which === 'running') throw notRunning(session, `has an agent that ended with code ${live.agentExitCode ?? '?'}`)
+    if (!live.agentRunning && which === 'running')
+      throw notRunning(session, `has an agent that ended with code ${live.agentExitCode ?? '?'}`)
     return { id: record.ids.agent, record, live, row }
   }
 
