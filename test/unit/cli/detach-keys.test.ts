@@ -76,8 +76,8 @@ test('keys are written as Docker writes them', () => {
 
 test('without detach keys everything typed is the program’s', () => {
   const detach = new DetachKeys([])
-  const typed = '\x10\x11a\x1b[112;5u\x1b[A\x1bb'
-  const { bytes, isDetached } = detach.push(Buffer.from(typed))
+  const keys = '\x10\x11a\x1b[112;5u\x1b[A\x1bb'
+  const { bytes, isDetached } = detach.push(Buffer.from(keys))
   assert.equal(isDetached, false)
-  assert.equal(Buffer.concat([bytes, detach.end()]).toString('latin1'), typed)
+  assert.equal(Buffer.concat([bytes, detach.end()]).toString('latin1'), keys)
 })

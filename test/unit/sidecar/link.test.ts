@@ -73,7 +73,7 @@ test('a sidecar that serves with an authority already is asked to take no other 
     link.serve({ ...handlers, onSecrets: () => Promise.resolve(asked.resolve()) }, undefined)
   }
   assert.equal(link.welcome.authority?.certificatePem, 'certificate 1')
-  await using _next = await openTestController(session)
+  parts.use(await openTestController(session))
   await asked.promise
   assert.equal(made, 1)
 })
