@@ -39,13 +39,8 @@ secrets:
   - {name: API_KEY, source: "vault:API_KEY", resources: [inject]}
   - {name: SPOKEN_KEY, source: "vault:SPOKEN_KEY", resources: [inject]}
 `
-const DENIES = `version: 1
-network: {rules: [{id: not-here, host: ${API}, paths: ["/forbidden/**"], action: deny}]}
-`
-const ALLOWS = `version: 1
-network:
-  rules:
-${allow('own', OWN)}`
+const DENIES = `version: 1\nnetwork: {rules: [{id: not-here, host: ${API}, paths: ["/forbidden/**"], action: deny}]}\n`
+const ALLOWS = `version: 1\nnetwork:\n  rules:\n${allow('own', OWN)}`
 
 let place: DaemonPlace
 let upstream: ContainerUpstream
@@ -280,6 +275,7 @@ test('the daemon takes no debugger and leaves no image of its memory', async () 
   process.kill(daemon.pid, 'SIGUSR1')
   await sessions()
   const listening = await capture('ss', ['-Hltnp'])
+  assert.equal(listening.code, 0, listening.stderr)
   assert.ok(!listening.stdout.includes(`pid=${daemon.pid},`), listening.stdout)
 })
 
