@@ -30,13 +30,12 @@ Exit code: that of the agent, 0 when detached, 1 failed, 2 usage.
       { min: 1, max: 1, names: ['ID'], usage },
     )
     const [id = ''] = positionals
-    return attachTo(id, values['detach-keys'], io)
+    return attachTo(id, parseDetachKeys(values['detach-keys']), io)
   },
 }
 
 /** Connects this terminal with a session's agent. Without detach keys all keys are the agent's. */
-export async function attachTo(id: string, keys: string, io: Io): Promise<number> {
-  const detachKeys = parseDetachKeys(keys)
+export async function attachTo(id: string, detachKeys: readonly number[], io: Io): Promise<number> {
   const upgraded = await openUpgraded(io.env, `/v1/sessions/${encodeURIComponent(id)}/attach`, STREAM_PROTOCOL)
   const request: AttachRequest = describeConsole(process)
   const tty = upgraded.headers[TTY_HEADER] === '1'

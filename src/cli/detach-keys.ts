@@ -2,6 +2,8 @@ import { SallyportError } from '../kernel/errors.ts'
 
 export const DEFAULT_DETACH_KEYS = 'ctrl-p,ctrl-q'
 const KEYS_MAX = 8
+/** One that no keyboard has. */
+const NO_KEY = -1
 /** A key as terminals write it when a program asked for more than bytes: longer than any. */
 const SEQUENCE_CHARS_MAX = 32
 
@@ -45,8 +47,9 @@ export class DetachKeys {
   #partial = ''
   #partialPassed = 0
 
+  /** Without keys every key is the program's. */
   constructor(keys: readonly number[]) {
-    this.#keys = keys
+    this.#keys = keys.length === 0 ? [NO_KEY] : keys
   }
 
   push(chunk: Uint8Array): Typed {

@@ -6,7 +6,7 @@ import type { SessionView } from '../wire/operator.ts'
 import { attachTo } from './attach.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
 import { daemonClient, type DaemonClient } from './daemon-client.ts'
-import { DEFAULT_DETACH_KEYS } from './detach-keys.ts'
+import { DEFAULT_DETACH_KEYS, parseDetachKeys } from './detach-keys.ts'
 
 const UP = 'sallyport up [--workspace DIR] [--harness NAME] [--policy FILE]… [--role NAME] [--image REF] [--name NAME] [--detach] [-- CMD…]'
 const RUN = 'sallyport run [the same] -- CMD…'
@@ -37,6 +37,7 @@ ${FLAGS}  --detach           does not attach; prints the session's id
       { detach: { type: 'boolean', default: false }, json: { type: 'boolean', default: false }, 'detach-keys': { type: 'string' } },
       UP,
     )
+    const detachKeys = parseDetachKeys(String(values['detach-keys'] ?? DEFAULT_DETACH_KEYS))
     const daemon = daemonClient(homeOf(io.env))
     const isDetached = values['detach'] === true
     if (!isDetached && values['json'] === true) throw new SallyportError('usage', '--json needs --detach', { hint: UP })
@@ -46,7 +47,7 @@ ${FLAGS}  --detach           does not attach; prints the session's id
       io.out(values['json'] === true ? visibleJson(session) : `${session.id}\n`)
       return 0
     }
-    return attachTo(session.id, String(values['detach-keys'] ?? DEFAULT_DETACH_KEYS), io)
+    return attachTo(session.id, detachKeys, io)
   },
 }
 
@@ -64,7 +65,7 @@ ${FLAGS}`,
     const daemon = daemonClient(homeOf(io.env))
     const session = await startSession(daemon, wanted, io)
     try {
-      return await attachTo(session.id, '', io)
+      return await attachTo(session.id, [], io)
     } finally {
       await daemon.request('POST', `/v1/sessions/${session.id}/down`)
     }

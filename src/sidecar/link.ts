@@ -166,7 +166,7 @@ class ReconnectingLink implements Link {
   async #greet(channel: Channel, { nonce }: Connection, lease: string): Promise<void> {
     const { version: image, session, agent } = this.#config
     const shown = nonce === undefined ? { lease } : { proof: proofOf(lease, nonce) }
-    const hello = { protocol: CONTROL_PROTOCOL, image, session, agent, ...shown }
+    const hello = { protocol: CONTROL_PROTOCOL, image, session, agent, ...shown, ...(this.#hasBegun && { hasAuthority: true }) }
     const welcome = FROM_SIDECAR.INIT_HELLO.result.parse(await channel.request('INIT_HELLO', hello, LIMITS.controlHelloMs))
     const secrets = FROM_SIDECAR.GET_SECRETS.result.parse(await channel.request('GET_SECRETS', {}))
     clearTimeout(this.#grace)

@@ -45,6 +45,8 @@ export const Hello = z.object({
   lease: z.string().min(1).max(8_192).optional(),
   /** HMAC-SHA-256 over the stream's nonce, keyed by the lease, hex. */
   proof: Sha256.optional(),
+  /** It serves with an authority already, which its agent trusts: another one would shut the agent out. */
+  hasAuthority: z.boolean().optional(),
 })
 export type Hello = z.infer<typeof Hello>
 
@@ -53,7 +55,7 @@ export const Welcome = z.strictObject({
   protocol: z.int(),
   /** How long secrets are kept without a controller. */
   graceMs: z.int().min(0).max(LIMITS.controllerGraceMaxMs),
-  /** The session's certificate authority. */
+  /** The session's certificate authority, for one that has none. */
   authority: z.strictObject({ certificatePem: z.string().max(16_384), keyPem: z.string().max(16_384) }).optional(),
   /** The last line of the sidecar's audit that the controller has. */
   audit: ChainMark.optional(),

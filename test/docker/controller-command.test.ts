@@ -4,14 +4,16 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, test, type TestContext } from 'node:test'
+import { after, before, test } from 'node:test'
 import { contentDigest } from '../../src/controller/sessions/workspace-trust.ts'
 import type { SessionView } from '../../src/wire/operator.ts'
 import { capture } from '../../scripts/steps.ts'
-import { filesWith, isInStream, spellingsOf } from '../support/canary.ts'
+import { filesWith, isAbsent, isInStream, searchContainer, spellingsOf, streamOf } from '../support/canary.ts'
 import { openContainerUpstream, seenOf, type ContainerUpstream } from '../support/container-upstream.ts'
 import { openDaemonPlace, type DaemonPlace, type DaemonProcess } from '../support/daemon-command.ts'
 import { eventually } from '../support/eventually.ts'
+import { hostPids, inspected } from '../support/inspected.ts'
+import type { Pty } from '../support/pty.ts'
 
 const API = 'api.demo.internal'
 const SPOKEN = 'spoken.demo.internal'
@@ -37,13 +39,8 @@ secrets:
   - {name: API_KEY, source: "vault:API_KEY", resources: [inject]}
   - {name: SPOKEN_KEY, source: "vault:SPOKEN_KEY", resources: [inject]}
 `
-const DENIES = `version: 1
-network: {rules: [{id: not-here, host: ${API}, paths: ["/forbidden/**"], action: deny}]}
-`
-const ALLOWS = `version: 1
-network:
-  rules:
-${allow('own', OWN)}`
+const DENIES = `version: 1\nnetwork: {rules: [{id: not-here, host: ${API}, paths: ["/forbidden/**"], action: deny}]}\n`
+const ALLOWS = `version: 1\nnetwork:\n  rules:\n${allow('own', OWN)}`
 
 let place: DaemonPlace
 let upstream: ContainerUpstream
@@ -94,15 +91,6 @@ async function arrives(it: SessionView, key: string): Promise<void> {
   const { status, body } = await fetched(it, `https://${API}/me`)
   assert.equal(status, '200', body)
   assert.deepEqual(JSON.parse(body), { seen: seenOf(`Bearer ${key}`) })
-}
-
-async function hostPids(container: string): Promise<number[]> {
-  const { stdout } = await capture('docker', ['top', container, '-eo', 'pid'])
-  return stdout.split('\n').slice(1).filter(Boolean).map(Number)
-}
-
-async function inspected<T>(container: string | undefined, format: string): Promise<T> {
-  return JSON.parse((await capture('docker', ['inspect', '--format', `{{json ${format}}}`, container ?? ''])).stdout) as T
 }
 
 /** Of a session's, in the engine and in the home. */
@@ -166,9 +154,11 @@ test('exec gives back output, errors, input and the exit code of a program', asy
 })
 
 test('run ends with the command’s code and leaves nothing of its session', async () => {
-  const { code, stdout } = await place.run(['run', '--workspace', workspace, '--', 'sh', '-c', 'hostname; exit 5'])
-  assert.equal(code, 5)
-  assert.notEqual(stdout.trim(), '')
+  const program = 'echo out; echo err >&2; exit 5'
+  const { code, stdout, stderr } = await place.run(['run', '--workspace', workspace, '--', 'sh', '-c', program])
+  assert.equal(code, 5, stderr)
+  assert.equal(stdout, 'out\n')
+  assert.match(stderr, /^err$/m)
   assert.deepEqual(
     (await sessions()).map(({ name }) => name),
     ['main'],
@@ -198,12 +188,12 @@ test('a secret of the vault arrives upstream, and what the agent has or gets bac
 })
 
 test('a host that no rule allows, and a path that the workspace itself denies, get nothing through', async () => {
-  const before = (await upstream.saw()).length
+  const count = (await upstream.saw()).length
   for (const url of [`https://${OWN}/me`, `https://${API}/forbidden/x`]) {
     const { status, code } = await fetched(main, url)
     assert.ok(status === '403' || code !== 0, `${url}: ${status}`)
   }
-  assert.equal((await upstream.saw()).length, before)
+  assert.equal((await upstream.saw()).length, count)
   await arrives(main, keys[0] ?? '')
 })
 
@@ -232,13 +222,14 @@ function audit(): Record<string, unknown>[] {
 
 test('a gate that is killed comes back, and has its secrets again from the daemon', async () => {
   const pid = await inspected<number>(main.sidecar.container, '.State.Pid')
+  const began = await inspected<string>(main.agent.container, '.State.StartedAt')
   process.kill(pid, 'SIGKILL')
   await eventually(async () => {
     assert.notEqual(await inspected<number>(main.sidecar.container, '.State.Pid'), pid)
     assert.equal((await session(main.id)).sidecar.healthy, true)
   })
   await arrives(main, keys[1] ?? '')
-  assert.equal(await inspected<string>(main.agent.container, '.State.StartedAt'), await inspected(main.agent.container, '.State.StartedAt'))
+  assert.equal(await inspected<string>(main.agent.container, '.State.StartedAt'), began)
 })
 
 test('an agent that is killed is shown as ended, runs nothing, and comes back by reset', async () => {
@@ -284,6 +275,7 @@ test('the daemon takes no debugger and leaves no image of its memory', async () 
   process.kill(daemon.pid, 'SIGUSR1')
   await sessions()
   const listening = await capture('ss', ['-Hltnp'])
+  assert.equal(listening.code, 0, listening.stderr)
   assert.ok(!listening.stdout.includes(`pid=${daemon.pid},`), listening.stdout)
 })
 
@@ -305,48 +297,6 @@ test('I1 no value of a secret is anywhere but encrypted in the vault and in the 
   assert.ok(isAbsent(Buffer.from(place.printed()), needles))
 })
 
-function isAbsent(bytes: Buffer, needles: readonly Buffer[]): boolean {
-  return needles.every((needle) => !bytes.includes(needle))
-}
-
-function streamOf([file = '', ...argv]: readonly string[], env: Record<string, string> = {}) {
-  return spawn(file, argv, { stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, ...env } }).stdout
-}
-
-/** What the engine says and keeps of a container, what its processes were started with, and all of its files. */
-async function searchContainer(id: string, needles: readonly Buffer[], t: TestContext): Promise<void> {
-  const image = await inspected<string>(id, '.Image')
-  const writable = 'tar -C / -cf - --ignore-failed-read tmp run home var/lib etc/sallyport dev/shm 2>/dev/null'
-  for (const argv of [
-    ['docker', 'inspect', id],
-    ['docker', 'logs', id],
-    ['docker', 'image', 'inspect', image],
-    ['docker', 'history', '--no-trunc', image],
-    ['docker', 'export', id],
-    ['docker', 'exec', id, 'sh', '-c', writable],
-  ])
-    assert.equal(await isInStream(streamOf(argv), needles), false, argv.join(' '))
-  const pids = await hostPids(id)
-  assert.ok(pids.length > 0)
-  for (const pid of pids)
-    for (const name of ['environ', 'cmdline']) {
-      try {
-        assert.ok(isAbsent(readFileSync(`/proc/${pid}/${name}`), needles), `${name} of ${pid}`)
-      } catch (error) {
-        if (error instanceof assert.AssertionError) throw error
-        t.diagnostic(`/proc/${pid}/${name} cannot be read by this user`)
-      }
-    }
-  const root = (await capture('docker', ['info', '--format', '{{.DockerRootDir}}'])).stdout.trim()
-  try {
-    assert.ok(readdirSync(join(root, 'containers', id)).length > 0)
-    assert.deepEqual(await filesWith(join(root, 'containers', id), needles), [])
-  } catch (error) {
-    if (error instanceof assert.AssertionError) throw error
-    t.diagnostic(`${root} cannot be read by this user`)
-  }
-}
-
 const [half, otherHalf] = [spoken.slice(0, 20), spoken.slice(20)]
 
 test('what a program prints of a secret is asterisks in exec', async () => {
@@ -366,27 +316,36 @@ test('what a program prints of a secret is asterisks in exec', async () => {
 
 test('a terminal is attached, detached and attached again; a secret is not shown; the agent’s code comes back; so in logs', async () => {
   const first = place.onTerminal(['up', '--no-selftest', '--workspace', workspace, '--name', 'typed', '--', 'bash', '--norc'])
-  await first.sees('running')
-  await first.sees('$ ')
+  await shows(first, '· running')
+  await shows(first, '$ ')
   first.write('echo "typed $((40 + 2))"\n')
-  await first.sees('typed 42')
+  await shows(first, 'typed 42')
   first.write('\x10\x11')
-  await first.sees('detached')
+  await shows(first, 'detached')
   assert.equal(await first.exited, 0)
   const { id } = (await sessions()).find(({ name }) => name === 'typed') ?? { id: '' }
 
   const second = place.onTerminal(['attach', 'typed'])
   second.write(`printf '%s%s|\\n' ${half} ${otherHalf}\n`)
-  await second.sees('****|')
+  await shows(second, '****|')
   second.write('exit 7\n')
   assert.equal(await second.exited, 7)
   const logs = await place.must(['logs', 'typed'])
-  assert.ok(logs.includes('typed 42'))
-  assert.match(logs, /\*{8}/)
-  for (const text of [first.printed(), second.printed(), logs]) assert.ok(!text.includes(spoken))
+  const late = await place.run(['attach', 'typed'])
+  assert.equal(late.code, 7)
+  for (const text of [logs, late.stdout]) {
+    assert.ok(text.includes('typed 42'))
+    assert.match(text, /\*{8}/)
+  }
+  for (const text of [first.printed(), second.printed(), logs, late.stdout]) assert.ok(!text.includes(spoken))
   await place.must(['down', 'typed'])
   assert.deepEqual(await leftOf(id), [])
 })
+
+/** A session takes as long as the machine takes. */
+async function shows(pty: Pty, text: string): Promise<void> {
+  await eventually(() => pty.sees(text))
+}
 
 test('a workspace that allows itself something starts nothing until exactly this is trusted', async () => {
   const own = await place.workspace('own', { '.sallyport/policy.yaml': ALLOWS })
@@ -404,61 +363,6 @@ test('a workspace that allows itself something starts nothing until exactly this
   await place.must(['down', 'trusted'])
   assert.deepEqual(await leftOf(trusted.id), [])
 })
-
-for (const { what, argv, policy, code, pattern } of [
-  { what: 'an image that is not there', argv: ['--image', 'sallyport/none:0'], code: 1, pattern: /^image_missing: .*sallyport\/none:0/m },
-  {
-    what: 'a privileged container',
-    policy: 'session: {privileged: true}\n',
-    code: 2,
-    pattern: /^(?:policy_invalid|config_prohibited): .*privileged/m,
-  },
-  {
-    what: 'the engine’s socket',
-    policy: 'session: {mounts: ["/var/run/docker.sock:/x"]}\n',
-    code: 2,
-    pattern: /^(?:policy_invalid|config_prohibited): .*mounts/m,
-  },
-  { what: 'a harness that there is not', argv: ['--harness', 'none'], code: 2, pattern: /^usage: /m },
-  { what: 'a workspace with the controller’s home in it', argv: ['--workspace', '..'], code: 1, pattern: /^workspace_refused: /m },
-  {
-    what: 'a workspace that is the controller’s home',
-    argv: ['--workspace', '../home/.sallyport'],
-    code: 1,
-    pattern: /^workspace_refused: /m,
-  },
-  { what: 'a workspace that is not there', argv: ['--workspace', 'nowhere'], code: 1, pattern: /^workspace_refused: /m },
-] as const)
-  test(`${what} starts nothing, leaves nothing, and the error says what to do`, async () => {
-    const before = await everything()
-    const file = join(place.home, '..', 'session.yaml')
-    place.write(file, `version: 1\n${policy ?? ''}`)
-    const folder = argv?.[0] === '--workspace' ? join(workspace, argv[1]) : workspace
-    const rest = argv?.[0] === '--workspace' ? [] : (argv ?? [])
-    const result = await place.run(['up', '--detach', '--workspace', folder, ...(policy === undefined ? [] : ['--policy', file]), ...rest])
-    assert.match(result.stderr, pattern)
-    assert.match(result.stderr, /^hint: ./m)
-    assert.equal(result.code, code)
-    assert.equal(result.stdout, '')
-    assert.deepEqual(await everything(), before)
-  })
-
-/** Of this home: what is in the engine, in its folders, and listed. */
-async function everything(): Promise<unknown> {
-  const label = await inspected<string>(main.agent.container, '(index .Config.Labels "sallyport.home")')
-  const filter = ['--filter', `label=sallyport.home=${label}`, '--format', '{{.}}', '--no-trunc']
-  const [containers, networks] = await Promise.all([
-    capture('docker', ['ps', '-aq', ...filter.slice(0, 2)]),
-    capture('docker', ['network', 'ls', '-q', ...filter.slice(0, 2)]),
-  ])
-  return [
-    containers.stdout,
-    networks.stdout,
-    readdirSync(join(place.home, 's')),
-    readdirSync(join(place.home, 'sessions')),
-    (await sessions()).map(({ id }) => id),
-  ]
-}
 
 test('revoking its lease cuts what an agent has open, and leaves it running with no way out and no secrets', async () => {
   const ticking = spawn('docker', ['exec', main.agent.container ?? '', 'curl', '-sSN', `https://${API}/ticks`], {

@@ -93,7 +93,12 @@ class SidecarPeer implements Peer {
     this.#isProven = true
     clearTimeout(this.#late)
     const mark = guard.begin()
-    return { protocol: CONTROL_PROTOCOL, graceMs, authority: session.authority(), ...(mark && { audit: mark }) }
+    return {
+      protocol: CONTROL_PROTOCOL,
+      graceMs,
+      ...(hello.hasAuthority !== true && { authority: session.authority() }),
+      ...(mark && { audit: mark }),
+    }
   }
 
   async #serve(method: string, params: unknown): Promise<unknown> {

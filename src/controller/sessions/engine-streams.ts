@@ -17,7 +17,7 @@ const EXIT_LOOK_MS = 20
 export function streamVerbs(call: Caller): Pick<Engine, 'attach' | 'exec' | 'logs'> {
   return {
     async attach(id, { tty, replay }) {
-      const query = { stream: true, stdin: true, stdout: true, stderr: true, logs: replay }
+      const query = { stream: replay !== 'only', stdin: replay !== 'only', stdout: true, stderr: true, logs: replay !== false }
       const socket = (await call({ method: 'POST', path: `/containers/${id}/attach`, query, stream: 'both' })) as Duplex
       const ended = new Promise<void>((resolve) => socket.once('close', resolve))
       return engineStream(socket, tty, {

@@ -33,8 +33,8 @@ export type Engine = {
   wait(id: string, signal: AbortSignal): Promise<number>
   /** A file as the container has it, whether it runs or not; links are followed within it. At most `LIMITS.imageFileBytesMax`. */
   readFile(id: string, path: string): Promise<Buffer | undefined>
-  /** Its first process's streams. `replay`: also what it printed before. */
-  attach(id: string, options: { readonly tty: boolean; readonly replay: boolean }): Promise<EngineStream>
+  /** Its first process's streams. `replay`: also what it printed before; `only` that, for one that has ended. */
+  attach(id: string, options: { readonly tty: boolean; readonly replay: boolean | 'only' }): Promise<EngineStream>
   exec(id: string, options: ExecOptions): Promise<EngineStream>
   resize(id: string, size: TerminalSize): Promise<void>
   /** What it printed: both streams in order. Ends with the container where `follow` is asked for. */

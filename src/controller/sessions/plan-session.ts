@@ -87,6 +87,9 @@ function engineWarnings(info: EngineInfo, plan: SessionPlan): string[] {
 
 function realFolder(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false })
-  if (found?.isDirectory() !== true) throw new SallyportError('config_invalid', `the workspace "${path}" is not a folder`)
+  if (found?.isDirectory() !== true)
+    throw new SallyportError('config_invalid', `the workspace "${path}" is not a folder`, {
+      hint: 'name the folder that the agent works on',
+    })
   return realpathSync(path)
 }

@@ -37,8 +37,14 @@ export function createSessions(parts: SessionParts): Sessions {
     down: async (session) => await manager.down(manager.find(session).id, 'ended'),
     reset: (session) => manager.reset(session),
     async attach(session, { size, replay = false } = {}) {
-      const { id, record } = manager.agent(session)
+      const { id, record } = manager.agent(session, 'or ended')
       const stream = await parts.engine.attach(id, { tty: record.tty, replay })
+      const found = await parts.engine.inspect(id)
+      if (found?.State.Running !== true) {
+        // It was quicker: whoever asked for it still gets what it printed, and its code.
+        stream.stream.destroy()
+        return await parts.engine.attach(id, { tty: record.tty, replay: 'only' })
+      }
       if (record.tty && size !== undefined) await stream.resize(size)
       return stream
     },
@@ -261,12 +267,13 @@ class SessionManager {
   }
 
   /** @throws session_not_found, session_not_running */
-  agent(session: string) {
+  agent(session: string, which: 'running' | 'or ended' = 'running') {
     const row = this.find(session)
     const record = recordOf(row)
     const live = this.#live.get(row.id)
     if (row.state !== 'running' || live === undefined || record.ids.agent === undefined) throw notRunning(session, `is ${row.state}`)
-    if (!live.agentRunning) throw notRunning(session, `has an agent that ended with code ${live.agentExitCode ?? '?'}`)
+    if (!live.agentRunning && which === 'running')
+      throw notRunning(session, `has an agent that ended with code ${live.agentExitCode ?? '?'}`)
     return { id: record.ids.agent, record, live, row }
   }
 

@@ -73,3 +73,11 @@ test('keys are written as Docker writes them', () => {
   for (const wrong of ['', 'ctrl-', 'ctrl-é', 'ab', 'ctrl-p,', 'ctrl-P', 'ctrl-[', 'a,b,c,d,e,f,g,h,i'])
     assert.throws(() => parseDetachKeys(wrong), { code: 'usage' }, wrong)
 })
+
+test('without detach keys everything typed is the program’s', () => {
+  const detach = new DetachKeys([])
+  const keys = '\x10\x11a\x1b[112;5u\x1b[A\x1bb'
+  const { bytes, isDetached } = detach.push(Buffer.from(keys))
+  assert.equal(isDetached, false)
+  assert.equal(Buffer.concat([bytes, detach.end()]).toString('latin1'), keys)
+})

@@ -58,3 +58,22 @@ test('the link gives the secrets out once and keeps none', async () => {
   assert.deepEqual(link.takeSecrets().values, { TOKEN: 'canary-1' })
   assert.throws(() => link.takeSecrets())
 })
+
+test('a sidecar that serves with an authority already is asked to take no other by the next controller', async () => {
+  let made = 0
+  const authority = (): { certificatePem: string; keyPem: string } => ({ certificatePem: `certificate ${++made}`, keyPem: 'key' })
+  await using session = await createTestSession({ TOKEN: 'canary-1' }, { authority })
+  const asked = Promise.withResolvers<void>()
+  let link: Awaited<ReturnType<typeof openLink>>
+  await using parts = new AsyncDisposableStack()
+  {
+    await using controller = await openTestController(session)
+    link = parts.use(await openLink(configOf(join(controller.link.socketDir, 'control.sock'), session.id), log, system))
+    const handlers = { onPolicy: () => Promise.resolve(), onRevoked: () => Promise.resolve(0), onGraceOver: () => undefined }
+    link.serve({ ...handlers, onSecrets: () => Promise.resolve(asked.resolve()) }, undefined)
+  }
+  assert.equal(link.welcome.authority?.certificatePem, 'certificate 1')
+  parts.use(await openTestController(session))
+  await asked.promise
+  assert.equal(made, 1)
+})
