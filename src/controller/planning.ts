@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { createPlaceholders, credentialFiles } from '../credential/credential.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
+import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
 import { formatDiagnostic, type Policy } from '../policy/policy.ts'
 import { WORKSPACE } from './sessions/agent-environment.ts'
@@ -114,15 +115,30 @@ function limitsOf({ session }: Policy): Partial<SessionPlan['agent']> {
   }
 }
 
-/** @throws config_invalid */
+/** Of a profile that lets through what it does not name, a list of refusals would have to be complete: none is, over kernels. */
+const CLOSED: ReadonlySet<string> = new Set([
+  'SCMP_ACT_ERRNO',
+  'SCMP_ACT_KILL',
+  'SCMP_ACT_KILL_THREAD',
+  'SCMP_ACT_KILL_PROCESS',
+  'SCMP_ACT_TRAP',
+])
+
+/** @throws config_invalid, config_prohibited for one that is open where it says nothing */
 function readProfile(file: string): string {
+  let text: string
+  let profile: unknown
   try {
     const stat = statSync(file)
     if (!stat.isFile() || stat.size > LIMITS.policyFileBytesMax) throw new Error('it is not a file of that size')
-    const text = readFileSync(file, 'utf8')
-    JSON.parse(text)
-    return text
+    text = readFileSync(file, 'utf8')
+    profile = JSON.parse(text)
   } catch (cause) {
     throw new SallyportError('config_invalid', `session.seccomp "${file}" is no seccomp profile in JSON (${codeOf(cause)})`, { cause })
   }
+  const action = typeof profile === 'object' && profile !== null && 'defaultAction' in profile ? String(profile.defaultAction) : 'none'
+  if (CLOSED.has(action)) return text
+  throw new SallyportError('config_prohibited', `session.seccomp "${file}" has "${shown(action)}" for system calls that it does not name`, {
+    hint: 'a profile names what it allows: begin with the one of the engine, whose defaultAction is SCMP_ACT_ERRNO',
+  })
 }

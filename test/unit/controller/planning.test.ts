@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, test } from 'node:test'
+import { createPlanning } from '../../../src/controller/planning.ts'
+import type { SessionPlan } from '../../../src/controller/sessions/session-parts.ts'
+import { openTrust } from '../../../src/controller/sessions/workspace-trust.ts'
+import { system } from '../../../src/kernel/system.ts'
+
+let folder: string
+beforeEach(async () => {
+  folder = await realpath(await mkdtemp(join(tmpdir(), 'sallyport-planning-')))
+  for (const name of ['home', 'workspace']) await mkdir(join(folder, name))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+/** The plan of a session whose policy names this profile. */
+async function planWith(profile: string): Promise<SessionPlan> {
+  const [file, policy, home] = [join(folder, 'profile.json'), join(folder, 'policy.yaml'), join(folder, 'home')]
+  await writeFile(file, profile)
+  await writeFile(policy, `version: 1\nsession: {seccomp: ${file}}\n`)
+  const presets = join(import.meta.dirname, '../../../policies')
+  const trust = openTrust(home, system)
+  const planning = createPlanning({
+    home,
+    presets,
+    trust,
+    images: { sidecar: 's', agent: 'a' },
+    gate: { environment: {}, mounts: [] },
+    system,
+  })
+  const workspace = join(folder, 'workspace')
+  return await planning.prepare(
+    { workspace, policy: [policy], command: [], tty: false, selftest: false },
+    { id: 'a'.repeat(16), workspace, policyFolder: join(folder, 'frozen') },
+  )
+}
+
+for (const profile of [
+  { defaultAction: 'SCMP_ACT_ALLOW' },
+  { defaultAction: 'SCMP_ACT_LOG' },
+  { defaultAction: 'SCMP_ACT_TRACE' },
+  { defaultAction: 'SCMP_ACT_NOTIFY' },
+  { defaultAction: 'SCMP_ACT_ALLOW', syscalls: [{ names: ['mount'], action: 'SCMP_ACT_ERRNO' }] },
+  { syscalls: [] },
+  [],
+  null,
+  'unconfined',
+])
+  test(`I14 a seccomp profile that is open where it says nothing is refused: ${JSON.stringify(profile)}`, async () => {
+    await assert.rejects(planWith(JSON.stringify(profile)), { code: 'config_prohibited' })
+  })
+
+test('a seccomp profile that names what it allows is the one that the session gets', async () => {
+  const profile = '{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read"],"action":"SCMP_ACT_ALLOW"}]}'
+  assert.equal((await planWith(profile)).agent.seccompProfile, profile)
+})
+
+test('what is no JSON is no profile', async () => {
+  await assert.rejects(planWith('unconfined'), { code: 'config_invalid' })
+})
