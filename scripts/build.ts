@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { chmod, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { MAIN_FILE } from '../src/cli/code-cache.ts'
+import { GATE_COMMANDS, HOST_FILE, MAIN_FILE } from '../src/cli/code-cache.ts'
 
 /** What Node is started with in the image: V8 takes code only from a cache that was made with the same flags. */
 export const GATE_FLAGS = ['--max-semi-space-size=8', '--expose-gc'] as const
@@ -40,6 +40,18 @@ const bytesOfModules: Plugin = {
     })),
 }
 
+/** Leaves the other commands out of the gate's bundle, where nobody asks for them. */
+const gateCommandsOnly: Plugin = {
+  name: 'gate-commands-only',
+  setup(bundler) {
+    const kept = [...GATE_COMMANDS, 'command'].map((name) => `./cli/${name}.ts`)
+    bundler.onResolve({ filter: /^\.\/cli\/[\w-]+\.ts$/ }, ({ path: file, importer }) =>
+      importer === path.join(ROOT, 'src/main.ts') && !kept.includes(file) ? { path: file, namespace: 'absent' } : undefined,
+    )
+    bundler.onLoad({ filter: /./, namespace: 'absent' }, () => ({ contents: '' }))
+  },
+}
+
 /**
  * Bundles src/main.ts into dist/, one level below the root so that `../policies/` is where it is in the sources, and lets V8
  * compile it once for all starts. Commands and the gateway are in functions that run when they are asked for: what a sidecar
@@ -53,20 +65,20 @@ export async function bundle(): Promise<void> {
 /** The same, into another folder. */
 export async function bundleInto(outdir: string): Promise<void> {
   await rm(outdir, { recursive: true, force: true })
-  await build({
+  const main: BuildOptions = {
     ...COMMON,
     entryPoints: [path.join(ROOT, 'src/main.ts')],
-    outfile: path.join(outdir, MAIN_FILE),
     // Its CommonJS form asks for its parts in a way that no bundler sees.
     alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
     define: { 'import.meta.url': 'sallyportUrl' },
     banner: { js: "const sallyportUrl = require('node:url').pathToFileURL(__filename).href;" },
     supported: { 'dynamic-import': false },
-    plugins: [bytesOfModules],
     // The gateway keeps its framework from asking for them; the keyring is a program of the machine, and may be absent. The engine's
     // client is of the host alone: there it is installed beside, the image does without.
     external: ['dockerode', '@napi-rs/keyring', '@fastify/ajv-compiler', '@fastify/fast-json-stringify-compiler'],
-  })
+  }
+  await build({ ...main, outfile: path.join(outdir, MAIN_FILE), plugins: [bytesOfModules, gateCommandsOnly] })
+  await build({ ...main, outfile: path.join(outdir, HOST_FILE), plugins: [bytesOfModules] })
   const entry = path.join(outdir, 'sallyport.js')
   await build({
     ...COMMON,

@@ -1,7 +1,10 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { compileMain, MAIN_FILE } from './code-cache.ts'
+import { compileMain, GATE_COMMANDS, HOST_FILE, MAIN_FILE } from './code-cache.ts'
 
-// The entry of what is built: runs the bundle beside it.
-const main = compileMain(__dirname).script.runInThisContext() as (require: NodeJS.Require, filename: string) => void
-main(createRequire(__filename), join(__dirname, MAIN_FILE))
+// The entry of what is built: runs one of the bundles beside it.
+const require = createRequire(__filename)
+if (GATE_COMMANDS.includes(process.argv[2] ?? '')) {
+  const main = compileMain(__dirname).script.runInThisContext() as (require: NodeJS.Require, filename: string) => void
+  main(require, join(__dirname, MAIN_FILE))
+} else require(join(__dirname, HOST_FILE))

@@ -4,8 +4,12 @@ import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 
-/** What the bundle is called, beside `CACHE_FILE`. */
+/** What the gate's bundle is called, beside `CACHE_FILE`. */
 export const MAIN_FILE = 'main.js'
+/** The bundle of all commands: a gate that carried the host's code would start later and be larger. */
+export const HOST_FILE = 'host.js'
+/** The commands of the gate's bundle. */
+export const GATE_COMMANDS: readonly string[] = ['proxy', 'sidecar', 'probe']
 /** What V8 made of the bundle once, behind a digest of both. */
 export const CACHE_FILE = 'main.cache'
 

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { LIMITS } from '../kernel/limits.ts'
 
 /** Version of everything in this file. A sidecar and a controller that differ in it do not talk. */

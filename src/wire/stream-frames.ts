@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { LIMITS } from '../kernel/limits.ts'
 
 /** The `Upgrade` of `attach` and `exec` on the operator's socket (RFC 9110 §7.8), and of `forward`, which is raw bytes. */

@@ -65,7 +65,7 @@ test('the image tells malloc what was measured', () => {
 })
 
 function contentsOf(folder: string): unknown {
-  return ['main.js', 'sallyport.js', 'package.json', 'main.cache'].map((name) => {
+  return ['main.js', 'host.js', 'sallyport.js', 'package.json', 'main.cache'].map((name) => {
     try {
       return readFileSync(path.join(folder, name), 'latin1')
     } catch {

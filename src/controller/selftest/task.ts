@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { SallyportError } from '../../kernel/errors.ts'
 import { WAYS, type Finding, type WayId } from './ways.ts'
 

@@ -1,6 +1,6 @@
 import type { Duplex, Readable } from 'node:stream'
 import { once } from 'node:events'
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { encodeFrames, encodeJsonFrame, FrameDecoder, type StreamFrame } from '../../channel/channel.ts'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
