@@ -44,9 +44,9 @@ const bytesOfModules: Plugin = {
 const gateCommandsOnly: Plugin = {
   name: 'gate-commands-only',
   setup(bundler) {
-    const kept = [...GATE_COMMANDS, 'command'].map((name) => `./cli/${name}.ts`)
+    const kept = new Set([...GATE_COMMANDS, 'command'].map((name) => `./cli/${name}.ts`))
     bundler.onResolve({ filter: /^\.\/cli\/[\w-]+\.ts$/ }, ({ path: file, importer }) =>
-      importer === path.join(ROOT, 'src/main.ts') && !kept.includes(file) ? { path: file, namespace: 'absent' } : undefined,
+      importer === path.join(ROOT, 'src/main.ts') && !kept.has(file) ? { path: file, namespace: 'absent' } : undefined,
     )
     bundler.onLoad({ filter: /./, namespace: 'absent' }, () => ({ contents: '' }))
   },
