@@ -17,7 +17,9 @@ one line of JSON. TASK is JSON that "sallyport selftest" makes. Nothing is sent 
 Exit code: 0 all could be tried, whatever came of it; 2 for a task that is none.
 `,
   async run(argv, io) {
-    const options = { 'when-told': { type: 'boolean', default: false } } as const
+    const options = {
+      'when-told': { type: 'boolean', default: false },
+    } as const
     const { values, positionals } = parseFlags(argv, options, { min: 1, max: 1, names: ['TASK'], usage: 'sallyport probe TASK' })
     const task = parseTask(positionals[0] ?? '')
     if (values['when-told']) await told()
