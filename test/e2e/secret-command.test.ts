@@ -239,28 +239,31 @@ async function listen(home: Operator, answer: Answer | 'hang up') {
   return { asked, [Symbol.asyncDispose]: async () => void (await new Promise((resolve) => server.close(resolve))) }
 }
 
-test('apply asks the daemon over its socket, and prints the version and to how many sessions it went', async () => {
+test('apply asks the daemon over its socket, and says how many sessions have the secrets, and which kept what they had', async () => {
   await using home = await operator()
-  await using daemon = await listen(home, { status: 200, body: '{"version": 7, "sessions": 2}' })
-  const { code, stdout } = await home.run(['apply'])
-  assert.deepEqual([code, stdout, daemon.asked], [0, 'version 7 of the vault is with 2 sessions\n', ['POST /v1/secrets/apply']])
+  const body = '{"sessions": 2, "failed": [{"name": "acme", "code": "secret_missing", "detail": "TOKEN is not there"}]}'
+  await using daemon = await listen(home, { status: 200, body })
+  const { code, stdout, stderr } = await home.run(['apply'])
+  assert.deepEqual([code, stdout, daemon.asked], [1, '2 sessions have the secrets as they are now\n', ['POST /v1/secrets/apply']])
+  assert.equal(stderr, 'acme: secret_missing: TOKEN is not there; it keeps what it had\n')
 })
 
 for (const { why, answer, code, says } of [
   {
     why: 'a refusal of the daemon',
     answer: { status: 409, body: '{"code": "vault_locked", "detail": "it is locked", "hint": "unlock it"}' },
-    code: 'daemon_refused',
-    says: /409: vault_locked: it is locked\nhint: unlock it/,
+    code: 'vault_locked',
+    says: /it is locked\nhint: unlock it/,
   },
-  { why: 'an answer that is no JSON', answer: { status: 200, body: 'ok' }, code: 'daemon_refused', says: /a form/ },
+  { why: 'an answer that is no JSON', answer: { status: 200, body: 'ok' }, code: 'daemon_unavailable', says: /not JSON/ },
+  { why: 'an answer of another form', answer: { status: 200, body: '{}' }, code: 'internal', says: /a form/ },
   {
     why: 'an answer without end',
     answer: { status: 200, body: ' '.repeat(LIMITS.daemonAnswerBytesMax + 1) },
     code: 'daemon_unavailable',
-    says: /no answer/,
+    says: /larger than/,
   },
-  { why: 'a daemon that hangs up', answer: 'hang up', code: 'daemon_unavailable', says: /ECONNRESET/ },
+  { why: 'a daemon that hangs up', answer: 'hang up', code: 'daemon_unavailable', says: /socket hang up|ECONNRESET/ },
 ] as const) {
   test(`apply: ${why} is ${code}`, async () => {
     await using home = await operator()

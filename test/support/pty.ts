@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { eventually } from './eventually.ts'
 
-const PROGRAM = join(import.meta.dirname, 'pty.py')
+const PROGRAM = join(import.meta.dirname, 'in-terminal.py')
 
 /** A program on a pseudo terminal of its own; what is given here is the other side of it. */
 export type Pty = AsyncDisposable & {
