@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { runCommand } from '../support/command.ts'
 
 for (const { argv, message, hint } of [
-  { argv: ['polcy'], message: 'there is no command "polcy": did you mean "policy"?', hint: /lists them: proxy, / },
-  { argv: ['frobnicate'], message: 'there is no command "frobnicate"', hint: /lists them: proxy, / },
+  { argv: ['polcy'], message: 'there is no command "polcy": did you mean "policy"?', hint: /lists them: daemon, up, / },
+  { argv: ['frobnicate'], message: 'there is no command "frobnicate"', hint: /lists them: daemon, up, / },
   { argv: ['--wrong'], message: 'there is no flag "--wrong"', hint: /--help/ },
   { argv: ['policy'], message: 'policy needs a command', hint: /policy check, .*policy explain, .*policy show/ },
   { argv: ['policy', 'shwo'], message: 'policy has no command "shwo": did you mean "show"?', hint: /policy check, / },
