@@ -19,6 +19,8 @@ const CLIENTS: readonly Program[] = [
   { names: ['secret-tool'], package: 'libsecret-tools' },
   { names: ['gnome-keyring-daemon'], package: 'gnome-keyring' },
   { names: ['dbus-daemon'], package: 'dbus' },
+  // A terminal that shows what it was sent, programs that fill one, and what kills a program at a certain call.
+  ...['tmux', 'vim', 'less', 'strace'].map((name) => ({ names: [name], package: name })),
 ]
 
 const CHROMIUM: Program = { names: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'], package: 'chromium' }
