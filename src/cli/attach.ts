@@ -1,6 +1,6 @@
 import { TTY_HEADER, STREAM_PROTOCOL, type AttachRequest } from '../wire/stream-frames.ts'
-import { parseFlags, type Command, type Io } from './command.ts'
-import { openUpgraded } from './daemon-socket.ts'
+import { homeOf, parseFlags, type Command, type Io } from './command.ts'
+import { daemonClient } from './daemon-client.ts'
 import { DEFAULT_DETACH_KEYS, parseDetachKeys } from './detach-keys.ts'
 import { carryStream, describeConsole, type StreamEnd } from './terminal.ts'
 
@@ -36,7 +36,7 @@ Exit code: that of the agent, 0 when detached, 1 failed, 2 usage.
 
 /** Connects this terminal with a session's agent. Without detach keys all keys are the agent's. */
 export async function attachTo(id: string, detachKeys: readonly number[], io: Io): Promise<number> {
-  const upgraded = await openUpgraded(io.env, `/v1/sessions/${encodeURIComponent(id)}/attach`, STREAM_PROTOCOL)
+  const upgraded = await daemonClient(homeOf(io.env)).upgrade(`/v1/sessions/${encodeURIComponent(id)}/attach`, STREAM_PROTOCOL)
   const request: AttachRequest = describeConsole(process)
   const tty = upgraded.headers[TTY_HEADER] === '1'
   const end = await carryStream(upgraded, process, { request, tty, detachKeys, env: io.env })

@@ -1,8 +1,8 @@
 import { SallyportError } from '../kernel/errors.ts'
 import { STREAM_PROTOCOL, type ExecRequest } from '../wire/stream-frames.ts'
 import { exitCodeOf, TERMINAL_USAGE } from './attach.ts'
-import { parseFlags, type Command } from './command.ts'
-import { openUpgraded } from './daemon-socket.ts'
+import { homeOf, parseFlags, type Command } from './command.ts'
+import { daemonClient } from './daemon-client.ts'
 import { DEFAULT_DETACH_KEYS, parseDetachKeys } from './detach-keys.ts'
 import { carryStream, describeConsole, isTerminal } from './terminal.ts'
 
@@ -40,7 +40,7 @@ Exit code: that of the program, 0 when detached, 1 failed, 2 usage.
     const detachKeys = parseDetachKeys(values['detach-keys'])
     const tty = values.tty ?? (values['no-tty'] !== true && isTerminal(process.stdin) && isTerminal(process.stdout))
     const request: ExecRequest = { argv: command, tty, ...describeConsole(process) }
-    const upgraded = await openUpgraded(io.env, `/v1/sessions/${encodeURIComponent(id)}/exec`, STREAM_PROTOCOL)
+    const upgraded = await daemonClient(homeOf(io.env)).upgrade(`/v1/sessions/${encodeURIComponent(id)}/exec`, STREAM_PROTOCOL)
     const end = await carryStream(upgraded, process, { request, tty, detachKeys, env: io.env })
     if (end.kind === 'detached') io.err('\ndetached: the program goes on\n')
     return exitCodeOf(end)

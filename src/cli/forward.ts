@@ -4,8 +4,8 @@ import { pipeline } from 'node:stream/promises'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { FORWARD_PROTOCOL } from '../wire/stream-frames.ts'
-import { parseFlags, type Command, type Io } from './command.ts'
-import { getFromDaemon, openUpgraded } from './daemon-socket.ts'
+import { homeOf, parseFlags, type Command, type Io } from './command.ts'
+import { daemonClient } from './daemon-client.ts'
 
 export const forwardCommand: Command = {
   summary: 'reach a port of a session from this machine',
@@ -27,7 +27,7 @@ Exit code: 0 ended by a signal, 1 failed, 2 usage.
     const { local, remote } = parsePorts(ports, usage)
     const session = `/v1/sessions/${encodeURIComponent(id)}`
     // That there is no such session is said now; that nobody listens on the port yet, when somebody connects.
-    const found = await getFromDaemon(io.env, session)
+    const found = await daemonClient(homeOf(io.env)).read(session)
     found.resume()
     const open = new Set<Socket>()
     // Who has sent all may still want the answer.
@@ -50,7 +50,7 @@ Exit code: 0 ended by a signal, 1 failed, 2 usage.
 async function carry(socket: Socket, path: string, io: Io): Promise<void> {
   socket.on('error', () => socket.destroy())
   try {
-    const { socket: remote, head } = await openUpgraded(io.env, path, FORWARD_PROTOCOL)
+    const { socket: remote, head } = await daemonClient(homeOf(io.env)).upgrade(path, FORWARD_PROTOCOL)
     if (head.length > 0) remote.unshift(head)
     await Promise.all([pipeline(socket, remote), pipeline(remote, socket)])
   } catch (error) {

@@ -1,6 +1,6 @@
 import { SallyportError } from '../kernel/errors.ts'
-import { parseFlags, type Command } from './command.ts'
-import { getFromDaemon } from './daemon-socket.ts'
+import { homeOf, parseFlags, type Command } from './command.ts'
+import { daemonClient } from './daemon-client.ts'
 import { takeTerminal } from './taken-terminal.ts'
 import { filterFor, isTerminal, show } from './terminal.ts'
 
@@ -33,7 +33,7 @@ Exit code: 0 done, 1 failed, 2 usage.
       ...(values.tail !== undefined && { tail: parseTail(values.tail, usage) }),
       ...(isTerminal(stdout) && { terminal: '1' }),
     })
-    const answer = await getFromDaemon(io.env, `/v1/sessions/${encodeURIComponent(id)}/logs?${query.toString()}`)
+    const answer = await daemonClient(homeOf(io.env)).read(`/v1/sessions/${encodeURIComponent(id)}/logs?${query.toString()}`)
     await using lifetime = new AsyncDisposableStack()
     const filter = filterFor(stdout, false, io.env)
     if (filter !== undefined) lifetime.use(takeTerminal({ fd: stdout.fd, filter }))

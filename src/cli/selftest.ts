@@ -1,16 +1,17 @@
-import { request } from 'node:http'
-import { join } from 'node:path'
 import * as z from 'zod'
 import { LIMITS } from '../kernel/limits.ts'
-import { codeOf, ERRORS, SallyportError, type ErrorCode } from '../kernel/errors.ts'
+import { SallyportError } from '../kernel/errors.ts'
 import { visibleJson } from '../kernel/visible.ts'
 import { homeOf, parseFlags, type Command } from './command.ts'
+import { daemonClient, type Bounds } from './daemon-client.ts'
 
 const USAGE = 'sallyport selftest ID [--json]'
 
 const Rows = z
   .array(z.object({ id: z.string(), what: z.string(), expected: z.string(), why: z.string(), ok: z.boolean(), detail: z.string() }))
   .min(1)
+/** As long as the selftest itself takes at most, and what a probe may print, with the texts of the ways. */
+const BOUNDS: Bounds = { ms: LIMITS.selftestMs + LIMITS.settleMs, bytes: LIMITS.probeOutputBytesMax * 2 }
 type Row = z.infer<typeof Rows>[number]
 
 /** `sallyport selftest ID`: the daemon runs it. */
@@ -29,7 +30,8 @@ Exit code: 0 all are shut; 1 one is open or could not be tried; 2 for a wrong co
 `,
   async run(argv, io) {
     const { values, positionals } = parseFlags(argv, { json: { type: 'boolean' } }, { min: 1, max: 1, names: ['ID'], usage: USAGE })
-    const rows = readRows(await ask(join(homeOf(io.env), 'daemon.sock'), positionals[0] ?? ''))
+    const path = `/v1/sessions/${encodeURIComponent(positionals[0] ?? '')}/selftest`
+    const rows = readRows(await daemonClient(homeOf(io.env)).request('POST', path, undefined, BOUNDS))
     io.out(values.json === true ? visibleJson(rows) : print(rows))
     return rows.every(({ ok }) => ok) ? 0 : 1
   },
@@ -48,46 +50,4 @@ function print(rows: readonly Row[]): string {
   const lines = rows.map(({ id, ok, detail, what }) => `${ok ? '✓' : '✗'} ${id.padEnd(width)}  ${ok ? detail : `${detail} (${what})`}`)
   const open = rows.filter(({ ok }) => !ok).length
   return `${lines.join('\n')}\n\n${open === 0 ? `all ${rows.length} shut` : `${open} of ${rows.length} open`}\n`
-}
-
-function ask(socketPath: string, id: string): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const path = `/v1/sessions/${encodeURIComponent(id)}/selftest`
-    const call = request(
-      { socketPath, path, method: 'POST', signal: AbortSignal.timeout(LIMITS.selftestMs + LIMITS.settleMs) },
-      (answer) => {
-        let text = ''
-        answer.setEncoding('utf8').on('data', (chunk: string) => {
-          text += chunk
-          if (text.length > LIMITS.probeOutputBytesMax * 2) call.destroy(new Error('the answer is too long'))
-        })
-        answer.on('error', reject)
-        answer.on('end', () => {
-          const body = jsonOf(text)
-          if (answer.statusCode === 200) resolve(body)
-          else reject(errorOf(body, answer.statusCode ?? 0))
-        })
-      },
-    )
-    call.on('error', (cause) => {
-      const message = `the daemon does not answer at ${socketPath}: ${codeOf(cause)}`
-      reject(new SallyportError('daemon_unavailable', message, { hint: 'start it: sallyport daemon', cause }))
-    })
-    call.end()
-  })
-}
-
-function errorOf(body: unknown, status: number): SallyportError {
-  const { code, message, detail, hint } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>
-  const known = typeof code === 'string' && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : 'daemon_unavailable'
-  const said = [message, detail].find((text) => typeof text === 'string') ?? `the daemon answered ${status}`
-  return new SallyportError(known, said, typeof hint === 'string' ? { hint } : {})
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

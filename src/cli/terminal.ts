@@ -6,7 +6,7 @@ import type { Profile } from '../controller/terminal/sequences.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { Exit, FRAME, type TerminalSize } from '../wire/stream-frames.ts'
 import type { Io } from './command.ts'
-import { problemError, type Upgraded } from './daemon-socket.ts'
+import { problemOf, type Upgraded } from './daemon-client.ts'
 import { DetachKeys } from './detach-keys.ts'
 import { takeTerminal } from './taken-terminal.ts'
 
@@ -88,7 +88,7 @@ async function readFrames(socket: Duplex, io: Console, filters: Filters): Promis
         case FRAME.exit:
           return { kind: 'exit', code: codeOfExit(payload) }
         case FRAME.error:
-          throw problemError(jsonOf(payload), 'the daemon ended the stream without a reason')
+          throw problemOf(jsonOf(payload), 'the daemon ended the stream without a reason')
         case FRAME.stdin:
         case FRAME.resize:
         case FRAME.closeStdin:

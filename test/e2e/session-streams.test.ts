@@ -315,7 +315,7 @@ for (const argv of [
     await daemon[Symbol.asyncDispose]()
     const { code, stderr } = await piped(daemon, argv)
     assert.equal(code, 1)
-    assert.match(stderr, /^daemon_unavailable: .*daemon\.sock: ENOENT\nhint: sallyport daemon starts it\n$/)
+    assert.match(stderr, /^daemon_unavailable: .*daemon\.sock: there is no daemon\nhint: start it: sallyport daemon\n$/)
   })
 }
 

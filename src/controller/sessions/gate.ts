@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
@@ -157,10 +156,6 @@ async function lastWords(engine: Engine, sidecar: string): Promise<string> {
     // Gone, or it keeps no log.
   }
   return text.trim() === '' ? '' : `:\n${text.trim().slice(-2_000)}`
-}
-
-export function leaseDigest(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }
 
 function roleOf({ role }: Pick<SessionRecord, 'role'>) {

@@ -12,6 +12,8 @@ import type { ContainerInspection, ContainerOptions, Engine, EngineStream, Netwo
 import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
 import type { Asked } from './verify.ts'
+import type { WorkspaceMount } from './workspace-covers.ts'
+import type { Filesystem, WorkspaceRequest } from './workspace.ts'
 
 export type { IssuedLease, SecretBundle, SessionLink, SessionView, UpRequest }
 
@@ -43,7 +45,7 @@ export type SessionPlan = {
   }
   /** What the gate reads, below the folder that `prepare` was given. */
   readonly policy: PolicyPaths
-  readonly filesystem: FilesystemPolicy
+  readonly filesystem: Filesystem
   /** Whether the agent's programs have to show the lease to the proxy. */
   readonly requiresLease: boolean
   readonly warnings: readonly string[]
@@ -51,25 +53,6 @@ export type SessionPlan = {
 /** `isRewritten`: its program writes it anew, by renaming over it: it gets a copy, where others are mounted read-only. */
 export type AgentFile = { readonly name: string; readonly path: string; readonly content: string; readonly isRewritten?: boolean }
 export type PolicyPaths = Pick<FrozenLayers, 'files' | 'restricted' | 'policyDirs'>
-
-export type FilesystemPolicy = {
-  readonly workspace: 'rw' | 'ro' | 'none'
-  readonly hide: readonly string[]
-  readonly git_metadata: 'protected' | 'writable'
-}
-
-/** A mount over or in the workspace, in the order in which they go over each other. */
-export type WorkspaceMount =
-  | { readonly kind: 'bind'; readonly source: string; readonly target: string; readonly readOnly: boolean }
-  | {
-      readonly kind: 'tmpfs'
-      readonly target: string
-      readonly readOnly: boolean
-      readonly bytesMax: number
-      readonly mode: number
-      readonly uid: number
-      readonly gid: number
-    }
 
 /** How the workspace comes into the agent: itself first, then what lies over parts of it. */
 export type WorkspaceMounts = {
@@ -96,12 +79,7 @@ export type SessionParts = {
   refreeze(session: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
   readonly workspace: {
     /** `filesDir` is the session's own, for empty files that lie over hidden ones. */
-    mounts(request: {
-      readonly workspace: string
-      readonly filesystem: FilesystemPolicy
-      readonly owner: Owner
-      readonly filesDir: string
-    }): Promise<WorkspaceMounts>
+    mounts(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>): Promise<WorkspaceMounts>
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
   }
@@ -166,7 +144,7 @@ export type SessionRecord = {
   readonly owner: Owner
   readonly tty: boolean
   readonly control: 'unix' | 'stdio'
-  readonly filesystem: FilesystemPolicy
+  readonly filesystem: Filesystem
   readonly warnings: readonly string[]
   readonly jail?: Jail
   readonly uplink?: string
@@ -185,7 +163,7 @@ export type SessionDetail = SessionView & {
   readonly step: string
   readonly user: string
   readonly control: 'unix' | 'stdio'
-  readonly filesystem: FilesystemPolicy
+  readonly filesystem: Filesystem
   readonly jail?: Jail
   /** What was asked of the engine, without the values of variables. */
   readonly asked: Partial<Record<'agent' | 'sidecar', Omit<ContainerOptions, 'Env'>>>

@@ -54,7 +54,7 @@ for (const { what, status, body } of [
 }
 
 test('what the daemon refuses with is passed on with its code and hint', async () => {
-  const { code, stderr } = await withDaemon(409, JSON.stringify({ code: 'config_invalid', message: 'no session "x"', hint: 'see ls' }), [
+  const { code, stderr } = await withDaemon(409, JSON.stringify({ code: 'config_invalid', detail: 'no session "x"', hint: 'see ls' }), [
     'x',
   ])
   assert.equal(code, 2)
