@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { SallyportError } from '../kernel/errors.ts'
 import { shown } from '../kernel/shown.ts'
-import { visibleJson } from '../kernel/visible.ts'
+import { visible, visibleJson } from '../kernel/visible.ts'
 import type { SessionView } from '../wire/operator.ts'
 import { attachTo } from './attach.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
@@ -42,7 +42,7 @@ ${FLAGS}  --detach           does not attach; prints the session's id
     const isDetached = values['detach'] === true
     if (!isDetached && values['json'] === true) throw new SallyportError('usage', '--json needs --detach', { hint: UP })
     const session = await startSession(daemon, request(!isDetached), io)
-    for (const warning of session.warnings) io.err(`warning: ${shown(warning)}\n`)
+    for (const warning of session.warnings) io.err(`warning: ${visible(warning).replaceAll('\n', '\\n')}\n`)
     if (isDetached) {
       io.out(values['json'] === true ? visibleJson(session) : `${session.id}\n`)
       return 0

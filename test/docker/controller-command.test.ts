@@ -154,10 +154,11 @@ test('exec gives back output, errors, input and the exit code of a program', asy
 })
 
 test('run ends with the command’s code and leaves nothing of its session', async () => {
-  const program = 'echo out; echo err >&2; exit 5'
-  const { code, stdout, stderr } = await place.run(['run', '--workspace', workspace, '--', 'sh', '-c', program])
+  // Its input ends at once; what it prints after that counts all the same.
+  const program = 'cat; sleep 1; echo out; echo err >&2; exit 5'
+  const { code, stdout, stderr } = await place.run(['run', '--workspace', workspace, '--', 'sh', '-c', program], 'in\n')
   assert.equal(code, 5, stderr)
-  assert.equal(stdout, 'out\n')
+  assert.equal(stdout, 'in\nout\n')
   assert.match(stderr, /^err$/m)
   assert.deepEqual(
     (await sessions()).map(({ name }) => name),

@@ -76,8 +76,9 @@ export async function freeBytesOf(folder: string): Promise<number | undefined> {
 
 /** Asks for an entry that nobody has. Nothing is written. */
 const LOOK = `
-const { Entry } = await import('@napi-rs/keyring')
-try { new Entry('sallyport', 'doctor').getPassword() } catch (error) { if (!/no (matching )?(entry|secret)/i.test(String(error))) throw error }
+const { AsyncEntry } = await import('@napi-rs/keyring')
+const entry = new AsyncEntry('sallyport vault', 'doctor', { linux: { store: 'secret-service' } })
+try { await entry.getSecret() } catch (error) { if (!/no (matching )?(entry|secret)/i.test(String(error))) throw error }
 process.stdout.write('ok')`
 
 /**

@@ -150,7 +150,7 @@ export type ContainerOptions = {
   readonly Healthcheck: { readonly Test: readonly ['NONE'] }
   readonly Tty: boolean
   readonly OpenStdin: boolean
-  readonly StdinOnce: false
+  readonly StdinOnce: boolean
   readonly HostConfig: HostConfig
   readonly NetworkingConfig: { readonly EndpointsConfig: Readonly<Record<string, Endpoint>> }
 }

@@ -134,7 +134,8 @@ export function harden(spec: ContainerSpec): ContainerOptions {
     Healthcheck: { Test: ['NONE'] },
     Tty: spec.tty,
     OpenStdin: spec.stdin,
-    StdinOnce: false,
+    // Where a pipe is attached its end is the program's: else the engine takes the end of the input for the end of the output.
+    StdinOnce: spec.kind === 'agent' && spec.stdin && !spec.tty,
     HostConfig: host,
     NetworkingConfig: { EndpointsConfig: network.name === 'none' ? {} : { [network.name]: endpoint(network) } },
   }

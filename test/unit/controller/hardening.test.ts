@@ -38,6 +38,11 @@ const AGENT: ContainerSpec = {
   keepsLog: true,
 }
 
+test('only an agent whose input is a pipe is told of its end, and no gate', () => {
+  const once = (spec: Partial<typeof AGENT>): boolean => harden({ ...AGENT, ...spec }).StdinOnce
+  assert.deepEqual([once({ tty: false }), once({ tty: true }), once({ tty: false, kind: 'sidecar' })], [true, false, false])
+})
+
 test('I14 an agent is asked for as this and nothing else', () => {
   assert.deepEqual(harden(AGENT), {
     name: 'sallyport-abcdefghijklmnop-agent',
