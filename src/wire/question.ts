@@ -1,0 +1,164 @@
+import * as z from 'zod'
+
+const Text = z.string().max(65_536)
+const Word = z.string().min(1).max(256)
+const Path = z.string().min(1).max(4_096)
+const Sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+
+/** How presence is proven: a key or click, the operator's password, the operating system, a passkey. */
+export const Tier = z.enum(['T0', 'T1', 'T2', 'T3'])
+export type Tier = z.infer<typeof Tier>
+
+export const Risk = z.strictObject({ level: z.enum(['safe', 'caution', 'dangerous']), reasons: z.array(Text).max(64) })
+export type Risk = z.infer<typeof Risk>
+
+/** A file as it was when it was looked at. Device and inode as decimal text: they may be above 2^53. */
+export const FileIdentity = z.strictObject({
+  path: Path,
+  device: Word,
+  inode: Word,
+  sizeBytes: z.int().min(0),
+  sha256: Sha256,
+})
+export type FileIdentity = z.infer<typeof FileIdentity>
+
+/** A host command: all that decides what runs. */
+export const CommandSubject = z.strictObject({
+  kind: z.literal('command'),
+  argv: z.array(Text).min(1).max(4_096),
+  executable: FileIdentity,
+  /** Operands that are programs themselves, as a script. */
+  scripts: z.array(FileIdentity).max(64),
+  cwd: z.strictObject({ path: Path, device: Word, inode: Word }),
+  /** The whole environment of the process. */
+  environment: z.record(Word, Text),
+  /** Names of secrets that it gets, never values. */
+  secrets: z.array(Word).max(64),
+  sandbox: z.enum(['none', 'bubblewrap', 'seatbelt']),
+})
+export type CommandSubject = z.infer<typeof CommandSubject>
+
+export const SecretSubject = z.strictObject({
+  kind: z.literal('secret'),
+  name: Word,
+  scope: z.enum(['single-command', 'session', 'persisted']),
+})
+
+/** A request or a connection whose rule asks first. A bare connection has the method CONNECT and no path. */
+export const DomainSubject = z.strictObject({
+  kind: z.literal('domain'),
+  rule: Word,
+  lane: Word,
+  scheme: Word.optional(),
+  host: Word,
+  port: z.int().min(1).max(65_535),
+  method: Word,
+  path: Text.optional(),
+})
+export type DomainSubject = z.infer<typeof DomainSubject>
+
+/** A change of a file of the operator's, as a unified diff, from these bytes to those. */
+export const ProposalSubject = z.strictObject({
+  kind: z.literal('proposal'),
+  of: z.enum(['policy', 'tool', 'skill', 'config_change']),
+  target: Path,
+  diff: Text,
+  /** SHA-256 of the file as it is, absent when there is none, and as it will be. */
+  before: Sha256.optional(),
+  after: Sha256,
+})
+export type ProposalSubject = z.infer<typeof ProposalSubject>
+
+export const Subject = z.discriminatedUnion('kind', [CommandSubject, SecretSubject, DomainSubject, ProposalSubject])
+export type Subject = z.infer<typeof Subject>
+
+/** Who asks. `agent` is what the lease says, never what the agent says of itself. */
+export type Asker = {
+  readonly session: string
+  readonly sessionName: string
+  readonly workspace: string
+  readonly role?: string
+  readonly agent: string
+}
+
+/** What is asked, before it has an id. */
+export type QuestionWish = {
+  readonly asker: Asker
+  readonly subject: Subject
+  /** The agent's words: data, never a reason for anything. */
+  readonly reason: string
+  readonly risk: Risk
+  /** The lowest tier whose proof is enough to allow it. Denying needs none. */
+  readonly tier: Tier
+  /** What asks, as `file:line pattern`, and what nearly allowed it. */
+  readonly rule?: string
+  readonly nearMiss?: string
+  /** The rule that `remember` makes of it: absent when it cannot be remembered. */
+  readonly remember?: { readonly rule: string; readonly kind: 'host_command' | 'network' }
+  readonly expiresInMs: number
+}
+
+export type QuestionState = 'pending' | 'claimed' | 'approved' | 'denied' | 'expired' | 'cancelled'
+
+/** `digest`: SHA-256, hex, of the canonical JSON (RFC 8785) of all that will happen. */
+export type Question = Omit<QuestionWish, 'expiresInMs'> & {
+  readonly id: string
+  readonly digest: string
+  readonly state: QuestionState
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly claimedBy?: string
+  /** Equal questions that wait together: each is answered by its own digest. */
+  readonly bundle?: string
+  /** After 5 equal approvals or 3 equal denials. */
+  readonly offer?: 'allow' | 'deny'
+  readonly answer?: {
+    readonly decision: 'allow' | 'deny'
+    readonly scope: Scope
+    readonly by: string
+    readonly tier: Tier
+    readonly at: number
+    readonly message?: string
+  }
+}
+
+export const Scope = z.enum(['once', 'session', 'remember'])
+export type Scope = z.infer<typeof Scope>
+
+/** What a surface shows for the tier: a password, the process that the operating system asks about, a passkey's answer. */
+export const PresenceProof = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('key') }),
+  z.strictObject({ kind: z.literal('password'), password: z.string().max(1_024) }),
+  z.strictObject({ kind: z.literal('system'), pid: z.int().min(1), startTime: z.string().max(32) }),
+  z.strictObject({ kind: z.literal('passkey'), response: z.unknown() }),
+])
+export type PresenceProof = z.infer<typeof PresenceProof>
+
+/** What is recorded of a proof that held. */
+export type PresenceEvidence = { readonly tier: Tier; readonly means: string; readonly at: number; readonly digest: string }
+
+export const Answer = z.strictObject({
+  /** Of the question as it was shown. */
+  digest: Sha256,
+  decision: z.enum(['allow', 'deny']),
+  scope: Scope.default('once'),
+  /** For the agent, with a denial. */
+  message: z.string().max(2_000).optional(),
+  /** The rule of `remember`, as it was shown: the one that was offered or a narrower one. */
+  rule: z.string().max(16_384).optional(),
+  /** When the remembered rule ends, milliseconds since the epoch. */
+  expiresAt: z.int().optional(),
+})
+export type Answer = z.infer<typeof Answer>
+
+/** How a question ended. `code` of a denial: approval_denied, approval_expired, approval_cancelled. */
+export type Outcome =
+  | { readonly decision: 'allow'; readonly scope: Scope; readonly question: Question }
+  | {
+      readonly decision: 'deny'
+      readonly code: 'approval_denied' | 'approval_expired' | 'approval_cancelled'
+      readonly question: Question
+      readonly message?: string
+    }
+
+export type QuestionEvent = { readonly kind: 'asked' | 'changed' | 'settled'; readonly question: Question }
