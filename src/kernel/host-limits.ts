@@ -218,9 +218,8 @@ export const HOST_LIMITS = {
   streamRequestMs: 5_000,
   /** What a daemon answers when it refuses: more is not read. */
   daemonProblemBytesMax: 64 * 1024,
-  /** One attempt of the probe: what does not answer by then is shut. */
   /** One attempt of the probe at what must not answer. */
-  probeAnswerMs: 500,
+  probeAnswerMs: 300,
   /** One attempt of the probe at what must answer (the gate), or with a program: what takes longer counts as open. */
   probeAttemptMs: 5_000,
   /** The whole selftest of a session: 20 s with the start and the end of the probe's container, and what a gate that starts beside it may take. */

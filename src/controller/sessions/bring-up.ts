@@ -139,18 +139,18 @@ async function raiseGate(
   if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar))
   signal.throwIfAborted()
 
-  step('gate')
-  await startVerified(engine, sidecar, asked.sidecar, info)
-  if (live.link === undefined) throw new SallyportError('sidecar_not_ready', 'the gate has no control channel')
-  const ready = gateReady(engine, live.link, { sidecar, live }, signal)
-  ready.catch(() => {})
+  const { link } = live
+  if (link === undefined) throw new SallyportError('sidecar_not_ready', 'the gate has no control channel')
   const container = await made
   save(parts, rising, { ids: { ...rising.record.ids, sidecar, agent: container } })
+
+  step('gate')
+  const ready = startVerified(engine, sidecar, asked.sidecar, info).then(() => gateReady(engine, link, { sidecar, live }, signal))
+  ready.catch(() => {})
+  // Its container starts beside the gate's: what needs no gate is tried while that boots.
   const tested = rising.request.selftest ? parts.selftest?.(selftestTarget(parts, rising.record, id, info, ready), signal) : undefined
-  if (tested !== undefined) {
-    rising.pending.push(tested)
-    tested.catch(() => {})
-  }
+  tested?.catch(() => {})
+  rising.pending.push(ready, ...(tested ? [tested] : []))
   await ready
   live.gateHealthy = true
   return { container, tested }
