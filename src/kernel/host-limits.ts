@@ -81,7 +81,7 @@ export const HOST_LIMITS = {
   controlBurstFramesMax: 400,
   controlBytesPerSecondMax: 8 * 1024 * 1024,
   /** Requests of one side that are not answered yet: a peer with more is cut off. */
-  controlRequestsMax: 16,
+  controlRequestsMax: 256,
   /** What a peer has not read yet: one that leaves more is cut off. */
   controlUnsentBytesMax: 16 * 1024 * 1024,
   /** From a connection to its proof; from the first byte of a frame to its last; from a request to its answer. */
@@ -233,4 +233,25 @@ export const HOST_LIMITS = {
   initFoldersMax: 200,
   /** One command that the doctor runs. */
   doctorCallMs: 20_000,
+  /** What an agent's request to the host may have: arguments of a command, bytes of each, characters of its reason, bytes of a proposal. */
+  argumentsMax: 4_096,
+  argumentBytesMax: 131_072,
+  reasonCharsMax: 4_000,
+  proposalBytesMax: 262_144,
+  /** The body of such a request at the gateway. */
+  agentBodyBytesMax: 524_288,
+  /** A call that waits for a request: so long by itself, and no longer than. */
+  requestWaitMs: 25_000,
+  requestWaitMaxMs: 45_000,
+  /** What such a call may take on its way, beyond its wait. */
+  requestAnswerMs: 10_000,
+  /** Calls of one agent under way at the gateway. */
+  agentCallsMax: 64,
+  /** Requests of one session that have not ended, and those that have and are remembered, and for how long. */
+  requestsOpenMax: 64,
+  requestsEndedMax: 200,
+  requestKeptMs: 3_600_000,
+  /** Pieces of a request's output that are kept for who streams it. */
+  outputPiecesMax: 2_048,
+  outputPiecesBytesMax: 1_048_576,
 } as const

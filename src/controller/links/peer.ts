@@ -38,6 +38,7 @@ class SidecarPeer implements Peer {
   readonly channel: Channel
   readonly #parts: PeerParts
   readonly #late: NodeJS.Timeout
+  readonly #gone = new AbortController()
   #isProven = false
   #isRefused = false
   #hasSpoken = false
@@ -54,7 +55,10 @@ class SidecarPeer implements Peer {
       system: parts.system,
     })
     this.#late = setTimeout(() => this.channel.close(refused('no INIT_HELLO in time')), parts.helloMs)
-    void this.channel.closed.then(() => clearTimeout(this.#late))
+    void this.channel.closed.then(() => {
+      clearTimeout(this.#late)
+      this.#gone.abort()
+    })
   }
 
   get isProven(): boolean {
@@ -115,6 +119,12 @@ class SidecarPeer implements Peer {
       case 'AUDIT':
         await guard.accept(parsed(FROM_SIDECAR.AUDIT.params.safeParse(params).data, method).lines)
         return {}
+      case 'AGENT':
+        if (session.onAgent === undefined) throw nobody()
+        return session.onAgent(parsed(FROM_SIDECAR.AGENT.params.safeParse(params).data, method), this.#gone.signal)
+      case 'ASK':
+        if (session.onAsk === undefined) throw nobody()
+        return session.onAsk(parsed(FROM_SIDECAR.ASK.params.safeParse(params).data, method), this.#gone.signal)
       default:
         throw broken(`a sidecar that is connected sends no ${shown(method)}`)
     }
@@ -125,6 +135,10 @@ const PEER_FAULTS = new Set<ErrorCode>(['control_refused', 'control_broken', 'co
 
 function refused(problem: string): SallyportError {
   return new SallyportError('control_refused', problem)
+}
+
+function nobody(): SallyportError {
+  return new SallyportError('controller_unavailable', 'this controller takes no requests of agents')
 }
 
 function broken(problem: string): SallyportError {
