@@ -260,6 +260,17 @@ export const ERRORS = {
   stream_lost: { to: 'operator', exit: 1, means: 'The stream to or from a session broke off, or was not one of this protocol.' },
   policy_exists: { to: 'operator', exit: 1, means: 'There is a policy for this workspace already. It is never overwritten unasked.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
+  command_not_allowed: {
+    to: 'operator',
+    exit: 1,
+    means: 'The policy denies this host command, or it is of a class that nothing can allow.',
+  },
+  command_disabled: { to: 'operator', exit: 1, means: 'The policy has host commands switched off.' },
+  command_invalid: {
+    to: 'operator',
+    exit: 2,
+    means: 'A host command cannot be read: it is empty, too long, or its folder is not in the workspace.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

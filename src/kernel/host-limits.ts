@@ -231,6 +231,14 @@ export const HOST_LIMITS = {
   /** Names of one folder, and folders right below a workspace, that are looked at to tell what it is written in. */
   initEntriesMax: 5_000,
   initFoldersMax: 200,
+  /** A command for the host: its words together and each by itself, how many there are, and what is found inside of others. */
+  commandCharsMax: 65_536,
+  commandWordCharsMax: 16_384,
+  commandWordsMax: 4_096,
+  commandPartsMax: 256,
+  /** A pattern of `host_commands`, and the rules of one list. */
+  commandPatternCharsMax: 8_192,
+  commandRulesMax: 2_000,
   /** One command that the doctor runs. */
   doctorCallMs: 20_000,
   /** What an agent's request to the host may have: arguments of a command, bytes of each, characters of its reason, bytes of a proposal. */

@@ -2,6 +2,7 @@ import type { Diagnostic, EffectivePolicy, EffectiveRoute, EffectiveRule, Effect
 import { toCredential } from './credential-entries.ts'
 import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
+import { assembleHostCommands } from './host-commands/section.ts'
 import type { Layer } from './layers.ts'
 import { parseUpstream } from './routes.ts'
 import { Credential } from './schema-credentials.ts'
@@ -64,6 +65,7 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
       ),
       filesystem: assembleFilesystem(layers),
       session: assembleSession(layers),
+      hostCommands: assembleHostCommands(layers),
     },
     errors: [
       ...[...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),

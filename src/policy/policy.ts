@@ -20,10 +20,12 @@ export type {
   Decision,
   Diagnostic,
   EffectiveCredential,
+  EffectiveHostCommands,
   EffectivePolicy,
   EffectiveRoute,
   EffectiveRule,
   Facts,
+  HostCommandRule,
   Place,
   Policy,
   Route,
@@ -35,6 +37,7 @@ export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
+export { decideHostCommand, exactPattern, nameRule, workspaceFolder, type HostCommandDecision } from './host-commands/host-commands.ts'
 export { explainRequest, type Explanation } from './explain.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
 export type { PolicyInput } from './layers.ts'
@@ -138,6 +141,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       credentials,
       filesystem: filesystemOf(effective),
       session: sessionOf(effective),
+      hostCommands: whole.hostCommands,
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,
