@@ -67,7 +67,12 @@ export const ERRORS = {
   },
   request_invalid: { to: 'agent', status: 400, means: 'The request to the gateway is not what its method takes.' },
   request_not_found: { to: 'agent', status: 404, means: 'There is no request of this session with that id, or it is forgotten.' },
-  command_not_allowed: { to: 'agent', status: 403, means: 'The policy refuses this host command, or its class is never run.' },
+  proposal_invalid: {
+    to: 'agent',
+    status: 422,
+    means: 'What is proposed is not valid, changes nothing, or is none that could be taken back.',
+  },
+  proposal_outdated: { to: 'agent', status: 409, means: 'The file that a proposal is about has changed since.' },
   not_found: { to: 'agent', status: 404, means: 'The gateway has nothing at this path.' },
   command_not_supported: { to: 'agent', status: 501, means: 'The SOCKS command is not CONNECT. BIND and UDP ASSOCIATE are not carried.' },
   secret_unavailable: { to: 'agent', status: 502, means: 'The credential for this request could not be obtained. Nothing was sent.' },

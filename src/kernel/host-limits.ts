@@ -246,6 +246,8 @@ export const HOST_LIMITS = {
   argumentBytesMax: 131_072,
   reasonCharsMax: 4_000,
   proposalBytesMax: 262_144,
+  /** A proposal that nobody answered is refused. */
+  proposalExpiryMs: 1_800_000,
   /** The body of such a request at the gateway. */
   agentBodyBytesMax: 524_288,
   /** A call that waits for a request: so long by itself, and no longer than. */
@@ -253,6 +255,11 @@ export const HOST_LIMITS = {
   requestWaitMaxMs: 45_000,
   /** What such a call may take on its way, beyond its wait. */
   requestAnswerMs: 10_000,
+  /** Calls of one session to the controller: a minute, and at once. */
+  agentCallsPerMinuteMax: 600,
+  agentBurstCallsMax: 60,
+  /** What of a command is in the audit. */
+  auditCommandCharsMax: 2_000,
   /** Calls of one agent under way at the gateway. */
   agentCallsMax: 64,
   /** Requests of one session that have not ended, and those that have and are remembered, and for how long. */
