@@ -33,6 +33,8 @@ export function addAgentRoutes(v1: FastifyInstance, call: CallController, leaseO
   }
   const bounded = { bodyLimit: LIMITS.agentBodyBytesMax }
   v1.register((routes, _options, done) => {
+    // A page could send it from elsewhere without asking.
+    routes.removeContentTypeParser('text/plain')
     routes.setErrorHandler((error, _request, reply) => answerFault(reply, error))
 
     routes.post('/host/run', bounded, async (request, reply) => unkept(reply.code(202)).send(await ask(request, 'host.run', request.body)))
@@ -56,9 +58,9 @@ export function addAgentRoutes(v1: FastifyInstance, call: CallController, leaseO
     routes.get<{ Querystring: Record<string, unknown> }>('/policy/explain', async (request, reply) =>
       unkept(reply).send(await ask(request, 'policy.explain', request.query)),
     )
-    for (const of of ['policy', 'tool', 'skill', 'config_change'] as const)
-      routes.post(`/propose/${of}`, bounded, async (request, reply) =>
-        unkept(reply.code(202)).send(await ask(request, `propose.${of}`, request.body)),
+    for (const kind of ['policy', 'tool', 'skill', 'config_change'] as const)
+      routes.post(`/propose/${kind}`, bounded, async (request, reply) =>
+        unkept(reply.code(202)).send(await ask(request, `propose.${kind}`, request.body)),
       )
     done()
   })
