@@ -33,7 +33,7 @@ async function openGateway(callController: CallController) {
     ask: (path: string, init: RequestInit = {}) =>
       fetch(`${origin}${path}`, {
         ...init,
-        headers: { authorization: `Bearer ${LEASE}`, 'content-type': 'application/json', ...init.headers },
+        headers: { authorization: `Bearer ${LEASE}`, ...(init.body && { 'content-type': 'application/json' }), ...init.headers },
       }),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
