@@ -1,3 +1,4 @@
+import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
 
 /** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
@@ -215,4 +216,5 @@ export const LIMITS = {
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   ...HOST_LIMITS,
+  ...APPROVAL_LIMITS,
 } as const
