@@ -328,6 +328,24 @@ export const ERRORS = {
     exit: 1,
     means: 'A question or its answer could not be written down, as on a full disk. Nothing runs by it.',
   },
+  command_invalid: {
+    to: 'agent',
+    status: 400,
+    means: 'The host command cannot be run as it is: its program, folder or arguments are not what they must be.',
+  },
+  executable_changed: {
+    to: 'agent',
+    status: 409,
+    means: 'What the host command would run is not any more what was looked at. Nothing ran.',
+  },
+  command_timed_out: { to: 'agent', status: 504, means: 'The host command took too long and was ended.' },
+  command_cancelled: { to: 'agent', status: 499, means: 'The host command was called off and ended.' },
+  command_not_started: { to: 'agent', status: 500, means: 'The program of the host command could not be started.' },
+  sandbox_unavailable: {
+    to: 'agent',
+    status: 403,
+    means: 'The host command may run only in a sandbox, and there is none on this machine.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

@@ -269,4 +269,35 @@ export const HOST_LIMITS = {
   /** Pieces of a request's output that are kept for who streams it. */
   outputPiecesMax: 2_048,
   outputPiecesBytesMax: 1_048_576,
+  /** A host command as it is asked for: arguments, their bytes, and the bytes of environment that its rule adds. */
+  commandArgumentsMax: 4_096,
+  commandArgumentBytesMax: 64 * 1024,
+  commandEnvironmentBytesMax: 32 * 1024,
+  /** One file of code that a host command runs, and how many it may name. */
+  commandCodeBytesMax: 1024 ** 3,
+  commandCodeFilesMax: 64,
+  /** The first line of a script (BINPRM_BUF_SIZE of Linux), and scripts that are interpreters of scripts. */
+  commandShebangBytesMax: 256,
+  commandInterpretersMax: 4,
+  /** A host command runs so long at most. */
+  commandMs: 600_000,
+  /** From asking a command's process group to end to ending it. */
+  commandKillMs: 2_000,
+  /** Output of a command that has ended is read for so long while its reader keeps up, and so long again without. */
+  commandDrainMs: 5_000,
+  /** A reader of live output that takes nothing for so long gets no more of it. */
+  commandReaderMs: 30_000,
+  /** Kept of each stream of a host command, and of one line of it. */
+  commandOutputBytesMax: 1024 * 1024,
+  commandLineBytesMax: 16 * 1024,
+  /** Output is written to a file from so much on, up to so much of one command, and of all that are kept. */
+  commandSpillAfterBytesMax: 256 * 1024,
+  commandSpillBytesMax: 64 * 1024 ** 2,
+  commandSpillsBytesMax: 512 * 1024 ** 2,
+  /** A shorter line of a secret of many lines is not looked for by itself. */
+  commandSecretLineCharsMin: 16,
+  /** Whether a sandbox works here is tried for so long. */
+  sandboxTrialMs: 5_000,
+  /** What a sandboxed command may write into each of the folders that only it has. */
+  sandboxScratchBytesMax: 2 * 1024 ** 3,
 } as const
