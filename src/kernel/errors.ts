@@ -257,6 +257,11 @@ export const ERRORS = {
   stream_lost: { to: 'operator', exit: 1, means: 'The stream to or from a session broke off, or was not one of this protocol.' },
   policy_exists: { to: 'operator', exit: 1, means: 'There is a policy for this workspace already. It is never overwritten unasked.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
+  presence_failed: {
+    to: 'operator',
+    exit: 1,
+    means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS
