@@ -28,7 +28,7 @@ export type Presence = {
    * Sets the operator's password, or changes it: then with the one before, which is looked at as slowly as any guess.
    * @throws presence_failed when the old one is wrong or missing, or the file cannot be written; config_invalid for a new one of a wrong length
    */
-  setPassword(old: Secret | undefined, next: Secret, signal: AbortSignal): Promise<void>
+  setPassword(old: Secret | undefined, next: Secret): Promise<void>
   /** Tiers that could be proven here now. */
   readonly available: readonly Tier[]
 }
@@ -91,7 +91,7 @@ export async function openPresence({ home, system, log, systemPrompt = openSyste
         throw worthless('it was given for another question or another answer')
       refuseLower(neededFor(tier, of), evidence.tier)
     },
-    setPassword: (old, next, signal) => password.set(old, next, signal),
+    setPassword: (old, next) => password.set(old, next, AbortSignal.timeout(LIMITS.daemonRequestMs)),
     get available() {
       return [
         'T0' as const,

@@ -19,7 +19,7 @@ for (const { tier, proof, gives } of [
   test(`${proof.kind} proves ${tier}, and is recorded as what it is`, async () => {
     await using setting = await presenceHome()
     const presence = await setting.open(asked)
-    await presence.setPassword(undefined, secret(PASSWORD), never)
+    await presence.setPassword(undefined, secret(PASSWORD))
     const evidence = await presence.prove(tier, proof, purpose(), never)
     assert.deepEqual(evidence, { ...gives, at: setting.clock.now(), digest: purpose().digest })
     presence.redeem(evidence, tier, purpose())
@@ -49,7 +49,7 @@ test('what is available is what could be proven now', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open(noPrompt)
   assert.deepEqual(presence.available, ['T0'])
-  await presence.setPassword(undefined, secret(PASSWORD), never)
+  await presence.setPassword(undefined, secret(PASSWORD))
   assert.deepEqual(presence.available, ['T0', 'T1'])
   assert.deepEqual((await setting.open(asked)).available, ['T0', 'T1', 'T2'])
 })
@@ -57,7 +57,7 @@ test('what is available is what could be proven now', async () => {
 test('a password is good in another composition of the same characters, and in no other case', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open()
-  await presence.setPassword(undefined, secret('Schl\u00fcssel-bund'), never)
+  await presence.setPassword(undefined, secret('Schl\u00fcssel-bund'))
   await presence.prove('T1', password('Schlu\u0308ssel-bund'), purpose(), never)
   await assert.rejects(presence.prove('T1', password('schl\u00fcssel-bund'), purpose(), never), { code: 'presence_failed' })
 })
@@ -65,8 +65,8 @@ test('a password is good in another composition of the same characters, and in n
 test('the password is changed with the one before, and then the one before is worth nothing', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open()
-  await presence.setPassword(undefined, secret(PASSWORD), never)
-  await presence.setPassword(secret(PASSWORD), secret('another one'), never)
+  await presence.setPassword(undefined, secret(PASSWORD))
+  await presence.setPassword(secret(PASSWORD), secret('another one'))
   const after = await setting.open()
   await after.prove('T1', password('another one'), purpose(), never)
   await assert.rejects(after.prove('T1', password(), purpose(), never), { code: 'presence_failed', message: 'the password is wrong' })
@@ -79,7 +79,7 @@ for (const { text, why } of [
   test(`a new password that ${why} is config_invalid, and is not in the message`, async () => {
     await using setting = await presenceHome()
     const presence = await setting.open()
-    await assert.rejects(presence.setPassword(undefined, secret(text), never), (error: Error & { code?: string }) => {
+    await assert.rejects(presence.setPassword(undefined, secret(text)), (error: Error & { code?: string }) => {
       assert.equal(error.code, 'config_invalid')
       assert.doesNotMatch(`${error.message}${error.stack}`, /seven77|xxxx/)
       return true
@@ -89,7 +89,7 @@ for (const { text, why } of [
 
 test('the file is the owner’s alone, has the parameters of scrypt, and no password', async () => {
   await using setting = await presenceHome()
-  await (await setting.open()).setPassword(undefined, secret(PASSWORD), never)
+  await (await setting.open()).setPassword(undefined, secret(PASSWORD))
   const { n, r, p, salt, key, ...rest } = JSON.parse(await readFile(setting.file, 'utf8')) as Record<string, unknown>
   assert.deepEqual([n, r, p], [2 ** 17, 8, 1])
   assert.match(`${String(salt)} ${String(key)}`, /^[0-9a-f]{32} [0-9a-f]{64}$/)
@@ -100,7 +100,7 @@ test('the file is the owner’s alone, has the parameters of scrypt, and no pass
 test('an answer that was broken off before its turn looks at no password', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open()
-  await presence.setPassword(undefined, secret(PASSWORD), never)
+  await presence.setPassword(undefined, secret(PASSWORD))
   await assert.rejects(presence.prove('T1', password('wrong wrong'), purpose(), AbortSignal.abort()), { code: 'presence_failed' })
   await presence.prove('T1', password(), purpose(), never)
 })
