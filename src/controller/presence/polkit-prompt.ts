@@ -23,10 +23,9 @@ const INSTALL = 'install it as root: host/polkit/install.sh; docs/PRESENCE.md'
 
 /**
  * polkit, asked by `pkcheck`: its `auth_self` has the user of the asking process give their own password, each time anew.
- * @param options `systemBus` is the address of another bus than that of the system; `uid` is that of this process
+ * @param uid of this process
  */
-export function polkitPrompt(options: { readonly systemBus?: string; readonly uid?: number } = {}): SystemPrompt {
-  const { systemBus, uid = process.getuid?.() } = options
+export function polkitPrompt(uid = process.getuid?.()): SystemPrompt {
   const problem = (): string | undefined => {
     // polkit(8): root is authorized for everything, and asked for nothing.
     if (uid === 0) return 'polkit asks root for nothing'
@@ -40,7 +39,7 @@ export function polkitPrompt(options: { readonly systemBus?: string; readonly ui
       const why = problem()
       if (why !== undefined) throw failed(why, INSTALL)
       checkProcess(asking)
-      const ask = (extra: readonly string[]) => check(asking, uid ?? -1, promptText(of), extra, systemBus, signal)
+      const ask = (extra: readonly string[]) => check(asking, uid ?? -1, promptText(of), extra, signal)
       const unasked = await ask([])
       // A rule of the machine that says yes by itself proves nobody's presence.
       if (unasked.exitCode === 0)
@@ -62,7 +61,6 @@ async function check(
   uid: number,
   text: string,
   extra: readonly string[],
-  systemBus: string | undefined,
   signal: AbortSignal,
 ): Promise<Answer> {
   const argv = [
@@ -78,8 +76,8 @@ async function check(
     text,
     ...extra,
   ]
-  const env = { PATH: '/usr/bin:/bin', ...(systemBus !== undefined && { DBUS_SYSTEM_BUS_ADDRESS: systemBus }) }
-  const outcome = await runCommand({ argv, env, variables: ['DBUS_SYSTEM_BUS_ADDRESS'], timeMaxMs: LIMITS.presencePromptMs, signal })
+  // No DBUS_SYSTEM_BUS_ADDRESS: a bus that somebody else serves could say yes.
+  const outcome = await runCommand({ argv, env: { PATH: '/usr/bin:/bin' }, timeMaxMs: LIMITS.presencePromptMs, signal })
   return 'failed' in outcome ? outcome : { exitCode: 0, failed: '' }
 }
 

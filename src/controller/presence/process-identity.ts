@@ -20,9 +20,10 @@ export function identityOf(pid: number): ProcessIdentity {
 export function checkProcess({ pid, startTime }: ProcessIdentity): void {
   const uid = process.getuid?.()
   if (startTimeOf(pid) !== startTime) throw refused(pid, 'is not the one that asked: it began at another time')
-  if (read(pid, () => readlinkSync(`/proc/${pid}/ns/pid`)) !== readlinkSync('/proc/self/ns/pid')) throw refused(pid, 'runs in a container')
   const uids = /^Uid:\s+(.*)$/m.exec(read(pid, () => readFileSync(`/proc/${pid}/status`, 'utf8')))?.[1]?.split(/\s+/) ?? []
   if (uids.length !== 4 || uids.some((each) => each !== String(uid))) throw refused(pid, `is of user ${uids[0] ?? '?'}, not ${uid ?? '?'}`)
+  // An agent's may have our user, and its container another view of processes.
+  if (read(pid, () => readlinkSync(`/proc/${pid}/ns/pid`)) !== readlinkSync('/proc/self/ns/pid')) throw refused(pid, 'runs in a container')
   // What was read between may have been another's.
   if (startTimeOf(pid) !== startTime) throw refused(pid, 'has ended')
 }
