@@ -346,6 +346,11 @@ export const ERRORS = {
     status: 403,
     means: 'The host command may run only in a sandbox, and there is none on this machine.',
   },
+  presence_failed: {
+    to: 'operator',
+    exit: 1,
+    means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
+  },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

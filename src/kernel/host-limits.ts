@@ -300,4 +300,19 @@ export const HOST_LIMITS = {
   sandboxTrialMs: 5_000,
   /** What a sandboxed command may write into each of the folders that only it has. */
   sandboxScratchBytesMax: 2 * 1024 ** 3,
+  /** The operator's password: guesses wait (below), so that it may be shorter than a passphrase that files are sealed with. */
+  approverPasswordCharsMin: 8,
+  approverPasswordCharsMax: 1_024,
+  /** After a wrong password the next one is looked at so much later: doubled each time, from the first to the second. */
+  approverWaitMinMs: 1_000,
+  approverWaitMaxMs: 900_000,
+  /** Passwords that wait for the one that is looked at: more are `presence_failed`. Each costs 128 MiB for a moment. */
+  approverAttemptsMax: 8,
+  /** The file of the password. */
+  approverFileBytesMax: 4 * 1024,
+  /** A proof of presence is used at once, or not at all. */
+  presenceEvidenceMs: 10_000,
+  /** The operator at the prompt of the operating system; such prompts at the same time. */
+  presencePromptMs: 120_000,
+  presencePromptsMax: 4,
 } as const
