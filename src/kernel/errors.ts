@@ -85,7 +85,6 @@ export const ERRORS = {
     means: 'The gateway wants the lease of the session as a bearer token, and none or a wrong one was given.',
   },
   request_invalid: { to: 'agent', status: 400, means: 'The request to the gateway is not what its method takes.' },
-  request_not_found: { to: 'agent', status: 404, means: 'There is no request of this session with that id, or it is forgotten.' },
   proposal_invalid: {
     to: 'agent',
     status: 422,
@@ -285,16 +284,11 @@ export const ERRORS = {
   policy_exists: { to: 'operator', exit: 1, means: 'There is a policy for this workspace already. It is never overwritten unasked.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
   command_not_allowed: {
-    to: 'operator',
-    exit: 1,
+    to: 'agent',
+    status: 403,
     means: 'The policy denies this host command, or it is of a class that nothing can allow.',
   },
-  command_disabled: { to: 'operator', exit: 1, means: 'The policy has host commands switched off.' },
-  command_invalid: {
-    to: 'operator',
-    exit: 2,
-    means: 'A host command cannot be read: it is empty, too long, or its folder is not in the workspace.',
-  },
+  command_disabled: { to: 'agent', status: 403, means: 'The policy has host commands switched off.' },
   question_not_found: { to: 'operator', exit: 1, means: 'There is no question of this id.' },
   question_settled: {
     to: 'operator',

@@ -29,6 +29,8 @@ export type HostRunParts = {
   /** `$SALLYPORT_HOME` */
   readonly home: string
   readonly approvals: Pick<Approvals, 'ask' | 'consume' | 'finished'>
+  /** The operator's own. */
+  readonly env: Readonly<Record<string, string | undefined>>
   /** Resolves when it is written. */
   readonly audit: (event: RequestAuditEvent) => Promise<void>
   readonly system: System
@@ -61,10 +63,10 @@ export async function hostRun(
   const { workspace } = place.surroundings
   await using prepared = await prepare(
     { argv: argvOf(facts), cwd },
-    { workspace, inContainer: CONTAINER_WORKSPACE },
+    { workspace, inContainer: CONTAINER_WORKSPACE, home: parts.home, environment: parts.env },
     // I45: code of the workspace is the agent's own, and never runs with the operator's rights where that can be helped.
     { environment: decision.environment, sandbox: decision.workspaceCode && sandboxOf() !== 'none' },
-    { home: parts.home, system: parts.system },
+    parts.system,
   )
   const isBare = decision.workspaceCode && prepared.subject.sandbox === 'none'
   const question =
@@ -110,7 +112,7 @@ type Asked = {
 
 /** @throws SallyportError approval_denied, approval_expired, approval_cancelled, approver_absent, command_not_allowed */
 async function approved(parts: HostRunParts, place: RequestPlace, asked: Asked, request: OpenRequest): Promise<Question> {
-  const { wish, facts, decision, prepared } = asked
+  const { wish, facts } = asked
   const outcome = await parts.approvals.ask(questionOf(place.asker, asked), request.signal)
   if (outcome.decision === 'deny') throw endingOf(outcome)
   // A denial that came meanwhile holds.
@@ -121,8 +123,6 @@ async function approved(parts: HostRunParts, place: RequestPlace, asked: Asked, 
   // I43: on the disk before anything runs: what was approved once runs at most once, also when this process ends here.
   if (!(await parts.approvals.consume(question.id, question.digest)))
     throw new SallyportError('approval_denied', 'the approval was used or taken back before')
-  void decision
-  void prepared
   return question
 }
 

@@ -22,6 +22,8 @@ export type RequestsParts = {
   readonly home: string
   readonly approvals: Approvals
   readonly proposals: Proposals
+  /** The operator's environment. */
+  readonly env: Readonly<Record<string, string | undefined>>
   /** A session that runs. @throws session_not_running */
   readonly place: (session: string) => RequestPlace
   /** I42: every call shows the lease, and every call has it looked at. @throws lease_invalid */
