@@ -257,9 +257,6 @@ export const ERRORS = {
   stream_lost: { to: 'operator', exit: 1, means: 'The stream to or from a session broke off, or was not one of this protocol.' },
   policy_exists: { to: 'operator', exit: 1, means: 'There is a policy for this workspace already. It is never overwritten unasked.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
-  request_not_found: { to: 'operator', exit: 1, means: 'There is no question of this id.' },
-  presence_required: { to: 'operator', exit: 1, means: 'The answer needs a proof of presence that was not given. Nothing was answered.' },
-  presence_failed: { to: 'operator', exit: 1, means: 'The proof of presence does not hold. Nothing was answered.' },
   login_required: { to: 'operator', exit: 1, means: 'The page is not logged in: its link was used or is too old, or its login has ended.' },
   origin_refused: {
     to: 'operator',

@@ -49,7 +49,7 @@ const STATUSES: Partial<Record<ErrorCode, number>> = {
   origin_refused: 403,
   presence_required: 403,
   presence_failed: 403,
-  request_not_found: 404,
+  question_not_found: 404,
   login_not_found: 404,
 }
 
