@@ -269,6 +269,10 @@ export const ERRORS = {
     to: 'operator',
     exit: 1,
     means: 'The terminal is one that an agent is attached to, or none: nothing is answered there.',
+  presence_failed: {
+    to: 'operator',
+    exit: 1,
+    means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
   },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 

@@ -234,28 +234,19 @@ export const HOST_LIMITS = {
   initFoldersMax: 200,
   /** One command that the doctor runs. */
   doctorCallMs: 20_000,
-  /** Questions that one call lists. */
-  questionsListedMax: 1_000,
-  /** A surface keeps a question in hand so long without a word: then others may answer it. */
-  claimHeldMs: 60_000,
-  /** From `sallyport open` to the first use of its link, and links that wait: the oldest gives way. */
-  openTicketMs: 60_000,
-  openTicketsMax: 16,
-  /** A page that is logged in ends without a call for so long, and after so long whatever it does. */
-  loginIdleMs: 1_800_000,
-  loginLifeMs: 12 * 3_600_000,
-  /** Pages that are logged in: the one that was used least lately gives way. */
-  loginsMax: 16,
-  /** Wrong tokens in a minute that are answered one by one: beyond, connections are closed without a word. */
-  loginFailuresPerMinuteMax: 60,
-  /** Connections to the page's listener, and those of one of them that are answered before it is closed. */
-  webConnectionsMax: 128,
-  webRequestsPerConnectionMax: 10_000,
-  /** Head of one request to it, and how long head and body may take. */
-  webHeadBytesMax: 16 * 1024,
-  webHeadMs: 5_000,
-  webRequestMs: 15_000,
-  webKeepAliveMs: 30_000,
-  /** Ports that are tried when any will do, until one is free on both loopback addresses. */
-  webPortTriesMax: 16,
+  /** The operator's password: guesses wait (below), so that it may be shorter than a passphrase that files are sealed with. */
+  approverPasswordCharsMin: 8,
+  approverPasswordCharsMax: 1_024,
+  /** After a wrong password the next one is looked at so much later: doubled each time, from the first to the second. */
+  approverWaitMinMs: 1_000,
+  approverWaitMaxMs: 900_000,
+  /** Passwords that wait for the one that is looked at: more are `presence_failed`. Each costs 128 MiB for a moment. */
+  approverAttemptsMax: 8,
+  /** The file of the password. */
+  approverFileBytesMax: 4 * 1024,
+  /** A proof of presence is used at once, or not at all. */
+  presenceEvidenceMs: 10_000,
+  /** The operator at the prompt of the operating system; such prompts at the same time. */
+  presencePromptMs: 120_000,
+  presencePromptsMax: 4,
 } as const

@@ -1,4 +1,5 @@
 import { HOST_LIMITS } from './host-limits.ts'
+import { OPERATOR_LIMITS } from './operator-limits.ts'
 
 /** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
 export const LIMITS = {
@@ -215,4 +216,5 @@ export const LIMITS = {
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   ...HOST_LIMITS,
+  ...OPERATOR_LIMITS,
 } as const

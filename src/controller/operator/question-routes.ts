@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { Secret } from '../../kernel/secret.ts'
@@ -42,15 +42,13 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
       throw new SallyportError('presence_required', 'the operating system is asked from a terminal only', {
         hint: `sallyport approve ${id}`,
       })
-    const gone = new AbortController()
-    reply.raw.on('close', () => gone.abort(new SallyportError('input_ended', 'the operator left before the proof was complete')))
     const by = operatorOf(request, surface)
-    claims.take(id, answer.digest, by)
+    // A no takes no more than a key, and nobody who thinks about a yes holds it up: it must never be the harder way.
+    if (answer.decision === 'allow') claims.take(id, answer.digest, by)
     try {
-      // A denial takes no more than a key: saying no must never be the harder way.
-      const tier = answer.decision === 'deny' ? 'T0' : approvals.get(id).tier
+      const { tier } = approvals.get(id)
       const { digest, decision, scope } = answer
-      const evidence = await presence.prove(tier, proof, { digest, decision, scope }, gone.signal)
+      const evidence = await presence.prove(tier, proof, { digest, decision, scope }, goneSignal(reply))
       return await approvals.answer(id, answer, evidence)
     } finally {
       claims.release(id, by)
@@ -58,9 +56,10 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
   })
 
   app.get('/v1/approver', () => ({ available: presence.available }))
-  app.post('/v1/approver/password', async ({ body }) => {
+  app.post('/v1/approver/password', async ({ body }, reply) => {
     const { old, next } = read(PasswordRequest, body)
-    await presence.setPassword(old === undefined ? undefined : new Secret('old password', old), new Secret('password', next))
+    const before = old === undefined ? undefined : new Secret('old password', old)
+    await presence.setPassword(before, new Secret('password', next), goneSignal(reply))
     return {}
   })
 }
@@ -112,6 +111,13 @@ class Claims {
     clearTimeout(held.late)
     held.claim[Symbol.dispose]()
   }
+}
+
+/** Aborted when the client is gone before it has its answer. */
+function goneSignal(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController()
+  reply.raw.on('close', () => gone.abort(new SallyportError('input_ended', 'the operator left before the proof was complete')))
+  return gone.signal
 }
 
 /** A name for other operators: short, and nothing that could be taken for something else. */
