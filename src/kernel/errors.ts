@@ -269,6 +269,7 @@ export const ERRORS = {
     to: 'operator',
     exit: 1,
     means: 'The terminal is one that an agent is attached to, or none: nothing is answered there.',
+  },
   presence_failed: {
     to: 'operator',
     exit: 1,
