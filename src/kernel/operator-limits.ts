@@ -31,7 +31,7 @@ export const OPERATOR_LIMITS = {
   /** After the daemon was lost the view tries again so much later. */
   viewRetryMs: 1_000,
   /** The clock in the view. */
-  viewTickMs: 500,
+  viewTickMs: 200,
   /** A reason that is typed for a denial. */
   viewMessageCharsMax: 500,
 } as const

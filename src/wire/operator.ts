@@ -45,6 +45,9 @@ export type SessionView = {
 /** The page's port: fixed, as a passkey and a bookmark belong to an origin. Below the ports that systems give out by themselves. */
 export const OPERATOR_PORT = 7_270
 
+/** What a terminal calls itself, as `terminal 4711`: shown to other operators, and no proof of anything. */
+export const OPERATOR_HEADER = 'sallyport-operator'
+
 /** An answer as a surface sends it: what is answered, and the proof that the tier of the question wants. */
 export const AnswerRequest = Answer.extend({ proof: PresenceProof.exactOptional() })
 export type AnswerRequest = z.infer<typeof AnswerRequest>

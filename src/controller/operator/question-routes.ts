@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { Secret } from '../../kernel/secret.ts'
-import { AnswerRequest, ClaimRequest, PasswordRequest, QuestionQuery, type QuestionLine } from '../../wire/operator.ts'
+import { AnswerRequest, ClaimRequest, OPERATOR_HEADER, PasswordRequest, QuestionQuery, type QuestionLine } from '../../wire/operator.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Presence } from '../presence/presence.ts'
 import { inEvents, inLines, type Say } from './line-answers.ts'
@@ -12,9 +12,6 @@ import { read } from './session-routes.ts'
 type ById = { Params: { id: string } }
 
 export type QuestionParts = { readonly approvals: Approvals; readonly presence: Presence }
-
-/** What a terminal calls itself, as `terminal 4711`: shown to other operators, and no proof of anything. */
-export const OPERATOR_HEADER = 'sallyport-operator'
 
 /** The inbox: what waits and what was, its events, and the answers. Nothing in here is reached by an agent. */
 export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }: QuestionParts, surface: Surface): void {
@@ -48,8 +45,10 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
     try {
       const { tier } = approvals.get(id)
       const { digest, decision, scope } = answer
-      const evidence = await presence.prove(tier, proof, { digest, decision, scope }, goneSignal(reply))
-      return await approvals.answer(id, answer, evidence)
+      const purpose = { digest, decision, scope }
+      const evidence = await presence.prove(tier, proof, purpose, goneSignal(reply))
+      presence.redeem(evidence, tier, purpose)
+      return await approvals.answer(id, answer, evidence, by)
     } finally {
       claims.release(id, by)
     }
@@ -66,20 +65,11 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
 
 /** Begins with what waits, read when no event of it can be missed any more. Who reads it counts as somebody who watches. */
 async function tellEvents(approvals: Approvals, surface: Surface, say: Say, signal: AbortSignal): Promise<unknown> {
-  const events = approvals.watch(surface === 'web' ? 'page' : 'terminal', signal)[Symbol.asyncIterator]()
   const tell = (line: QuestionLine): Promise<void> => say(line)
-  let next = events.next()
-  await tell({ pending: approvals.list({ state: 'pending' }) })
-  try {
-    for (;;) {
-      const { done, value } = await next
-      if (done === true) return {}
-      await tell({ event: value })
-      next = events.next()
-    }
-  } finally {
-    await events.return?.()
-  }
+  const events = approvals.watch(surface === 'web' ? 'page' : 'terminal', signal)
+  await tell({ pending: approvals.list({ state: 'pending', limit: LIMITS.questionsListedMax }) })
+  for await (const event of events) await tell({ event })
+  return {}
 }
 
 /** Who has a question in hand, from one call to the next. */
