@@ -93,11 +93,62 @@ export type AuditEvent =
       readonly did: string
       readonly details?: string | undefined
     }
+  | QuestionEvent
   | { readonly event: 'stopped' }
   | {
       readonly event: 'recovered'
       /** Bytes of an unfinished last line that were cut off. */
       readonly bytes: number
+    }
+
+/** Of the controller: what became of a question for the operator. `digest` is of all that was shown, and of all that may happen. */
+export type QuestionEvent =
+  | {
+      readonly event: 'question_asked'
+      readonly question: string
+      readonly digest: string
+      readonly kind: string
+      /** Session, its name, its workspace, and as what its lease says that it asks. */
+      readonly of: string
+      readonly name: string
+      readonly place: string
+      readonly asker_role?: string | undefined
+      readonly asker_agent: string
+      /** In one line; the digest is over the whole. */
+      readonly what: string
+      readonly reason: string
+      readonly risk: string
+      readonly tier: string
+      readonly rule?: string | undefined
+      /** ISO 8601. */
+      readonly expires: string
+    }
+  | {
+      readonly event: 'question_settled'
+      readonly question: string
+      readonly digest: string
+      readonly of: string
+      readonly state: 'approved' | 'denied' | 'expired' | 'cancelled'
+      readonly scope?: string | undefined
+      /** Who answered, and how that they are there was proven, when. */
+      readonly by?: string | undefined
+      readonly tier?: string | undefined
+      readonly means?: string | undefined
+      readonly proven?: string | undefined
+      readonly message?: string | undefined
+      /** The rule that is remembered, and its end. */
+      readonly remembered?: string | undefined
+      readonly remembered_until?: string | undefined
+      readonly note?: string | undefined
+    }
+  | { readonly event: 'question_consumed'; readonly question: string; readonly digest: string; readonly of: string }
+  | {
+      readonly event: 'question_finished'
+      readonly question: string
+      readonly digest: string
+      readonly of: string
+      readonly code?: string | undefined
+      readonly exit_code?: number | undefined
     }
 
 /** Whose events these are: the same in every line of one process. */

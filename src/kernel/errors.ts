@@ -15,6 +15,25 @@ export const ERRORS = {
   session_revoked: { to: 'agent', status: 403, means: 'The lease of the session was revoked: nothing of it passes any more.' },
   approval_pending: { to: 'agent', status: 403, means: 'A rule asks the operator first, and there is no answer yet. Send the same again.' },
   approval_denied: { to: 'agent', status: 403, means: 'A rule asks the operator first, and the operator said no.' },
+  approval_expired: { to: 'agent', status: 403, means: 'Nobody answered the question in time, which is a no.' },
+  approval_cancelled: {
+    to: 'agent',
+    status: 403,
+    means:
+      'The question was withdrawn before it was answered, or its answer was not used: by who asked, by the end of the session or of the controller.',
+  },
+  approver_absent: {
+    to: 'agent',
+    status: 503,
+    means: 'The operator would have to be asked, and nobody is watching: no page, no terminal, no notification.',
+  },
+  too_many_questions: { to: 'agent', status: 429, means: 'Too many questions of this session, or of all, wait for the operator.' },
+  question_invalid: {
+    to: 'agent',
+    status: 400,
+    means: 'What is asked cannot be put to the operator as it is: it is too long, or not Unicode.',
+  },
+  request_not_found: { to: 'agent', status: 404, means: 'The session has no request of this id that waits.' },
   policy_changed: { to: 'agent', status: 403, means: 'The operator changed the policy, and what was running is no longer allowed.' },
   server_name_missing: {
     to: 'agent',
@@ -274,6 +293,39 @@ export const ERRORS = {
     to: 'operator',
     exit: 1,
     means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
+  },
+  question_not_found: { to: 'operator', exit: 1, means: 'There is no question of this id.' },
+  question_settled: {
+    to: 'operator',
+    exit: 1,
+    means: 'The question is answered, expired or withdrawn already, or just being answered. Nothing was changed.',
+  },
+  question_claimed: { to: 'operator', exit: 1, means: 'Somebody else is at this question. Denying it is possible all the same.' },
+  digest_mismatch: {
+    to: 'operator',
+    exit: 1,
+    means: 'The answer is not for this question as it was shown: its digest is another one. Nothing was changed.',
+  },
+  presence_required: {
+    to: 'operator',
+    exit: 1,
+    means: 'Allowing this needs a stronger proof that the operator is there. Nothing was changed.',
+  },
+  answered_too_soon: {
+    to: 'operator',
+    exit: 1,
+    means: 'The answer came so soon after the question that it was meant for something else. Nothing was changed: look, and answer again.',
+  },
+  answer_invalid: { to: 'operator', exit: 2, means: 'The answer does not fit its question: its scope, rule or end. Nothing was changed.' },
+  approvals_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The file of the questions is damaged, foreign, open to others or of a newer version. It is never replaced silently.',
+  },
+  approvals_write_failed: {
+    to: 'operator',
+    exit: 1,
+    means: 'A question or its answer could not be written down, as on a full disk. Nothing runs by it.',
   },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 

@@ -1,3 +1,4 @@
+import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
 import { OPERATOR_LIMITS } from './operator-limits.ts'
 
@@ -217,4 +218,5 @@ export const LIMITS = {
   drainMs: 8_000,
   ...HOST_LIMITS,
   ...OPERATOR_LIMITS,
+  ...APPROVAL_LIMITS,
 } as const

@@ -50,14 +50,30 @@ export async function createPrivateFile(path: string, content: string, system: P
 
 /** Writes a file (0600) so that readers find the old one or the new one, whole, also after a crash. */
 export async function replacePrivateFile(path: string, content: string, system: Pick<System, 'random'>): Promise<void> {
-  const temporary = await writeBeside(path, content, system)
-  try {
-    await rename(temporary, path)
-  } catch (error) {
-    await unlink(temporary).catch(() => undefined)
-    throw error
+  await using staged = await stagePrivateFile(path, content, system)
+  await staged.put()
+}
+
+/** A file that is on the disk and not in its place. Disposed of before `put`, nothing is left of it. */
+export type StagedFile = AsyncDisposable & {
+  /** From here on readers find it, whole, also after a crash. */
+  put(): Promise<void>
+}
+
+/** The first half of `replacePrivateFile`: what a full disk can refuse is done when this resolves. */
+export async function stagePrivateFile(path: string, content: string, system: Pick<System, 'random'>): Promise<StagedFile> {
+  let temporary: string | undefined = await writeBeside(path, content, system)
+  return {
+    async put() {
+      if (temporary === undefined) return
+      await rename(temporary, path)
+      temporary = undefined
+      await syncFolder(dirname(path))
+    },
+    async [Symbol.asyncDispose]() {
+      if (temporary !== undefined) await unlink(temporary).catch(() => undefined)
+    },
   }
-  await syncFolder(dirname(path))
 }
 
 async function writeBeside(path: string, content: string, system: Pick<System, 'random'>): Promise<string> {

@@ -120,6 +120,11 @@ export type Question = Omit<QuestionWish, 'expiresInMs'> & {
     readonly at: number
     readonly message?: string
   }
+  readonly settledAt?: number
+  /** How it ended where no answer says it: what withdrew it, or whose answer for the session it is. */
+  readonly note?: string
+  /** What became of an approval that was used. `code` is `interrupted` when the controller ended before it did. */
+  readonly run?: { readonly startedAt: number; readonly finishedAt?: number; readonly code?: string; readonly exitCode?: number }
 }
 
 export const Scope = z.enum(['once', 'session', 'remember'])
