@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
 import { openAudit, type Audit } from '../audit/audit.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
@@ -11,9 +12,12 @@ import { makeAuthorityPems } from '../pki/pki.ts'
 import { openVault, type Unlock } from '../vault/vault.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
+import { addOpenRoute } from './operator/login-routes.ts'
+import { Logins } from './operator/logins.ts'
 import { addOperatorRoutes } from './operator/operator-routes.ts'
 import { openOperatorApi } from './operator/operator.ts'
 import { takeStreams } from './operator/streams.ts'
+import { openWeb } from './operator/web.ts'
 import { createPlanning, plannedPolicy, type Planning } from './planning.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
@@ -36,14 +40,16 @@ export type ControllerConfig = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Where the vault's key is to be had without asking anybody. */
   readonly unlock: Unlock
+  /** Port of the page on loopback; 0 takes any, and without one there is none. */
+  readonly webPort?: number
 }
 
-export type Controller = AsyncDisposable & { readonly socket: string }
+export type Controller = AsyncDisposable & { readonly socket: string; /** URL of the page. */ readonly web?: string }
 
 /**
  * Builds the host's side in order, and takes it down in reverse: sessions go on without it, and the next one adopts them. It answers its
  * socket when this resolves.
- * @throws config_invalid, daemon_running, state_invalid, lease_key_invalid, audit_open_failed, engine_unavailable
+ * @throws listen_failed, config_invalid, daemon_running, state_invalid, lease_key_invalid, audit_open_failed, engine_unavailable
  */
 export async function openController(config: ControllerConfig, log: Log, system: System = realSystem): Promise<Controller> {
   await using parts = new AsyncDisposableStack()
@@ -90,16 +96,23 @@ export async function openController(config: ControllerConfig, log: Log, system:
 
   const socket = freeSocketPath(home)
   const host = { sessions, state, leases, secrets, audit, system }
+  const logins = parts.use(new Logins(system))
+  const addRoutes = (app: FastifyInstance): void => addOperatorRoutes(app, host, running.signal)
+  const { webPort } = config
+  const web = webPort === undefined ? undefined : parts.use(await openWeb({ port: webPort, logins, addRoutes, log }))
   parts.use(
     await openOperatorApi(
       socket,
-      (app) => addOperatorRoutes(app, host, running.signal),
+      (app) => {
+        addRoutes(app)
+        addOpenRoute(app, logins, web?.url)
+      },
       takeStreams(sessions, (session) => secrets.shown(session), running.signal, log),
       log,
     ),
   )
   const open = parts.move()
-  return { socket, [Symbol.asyncDispose]: () => open.disposeAsync() }
+  return { socket, ...(web && { web: web.url }), [Symbol.asyncDispose]: () => open.disposeAsync() }
 }
 
 function planningOf({ packageRoot, env }: ControllerConfig, home: string, system: System): Planning {

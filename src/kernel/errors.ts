@@ -289,6 +289,24 @@ export const ERRORS = {
     means: 'The policy denies this host command, or it is of a class that nothing can allow.',
   },
   command_disabled: { to: 'agent', status: 403, means: 'The policy has host commands switched off.' },
+  login_required: { to: 'operator', exit: 1, means: 'The page is not logged in: its link was used or is too old, or its login has ended.' },
+  origin_refused: {
+    to: 'operator',
+    exit: 1,
+    means: 'A request to the page’s listener is not one of the operator’s own page, and was not looked at.',
+  },
+  login_not_found: { to: 'operator', exit: 1, means: 'No page is logged in by this id.' },
+  page_off: { to: 'operator', exit: 1, means: 'The daemon has no page: it was started without one.' },
+  terminal_unsafe: {
+    to: 'operator',
+    exit: 1,
+    means: 'The terminal is one that an agent is attached to, or none: nothing is answered there.',
+  },
+  presence_failed: {
+    to: 'operator',
+    exit: 1,
+    means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
+  },
   question_not_found: { to: 'operator', exit: 1, means: 'There is no question of this id.' },
   question_settled: {
     to: 'operator',
@@ -339,11 +357,6 @@ export const ERRORS = {
     to: 'agent',
     status: 403,
     means: 'The host command may run only in a sandbox, and there is none on this machine.',
-  },
-  presence_failed: {
-    to: 'operator',
-    exit: 1,
-    means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
   },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 

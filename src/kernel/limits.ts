@@ -1,5 +1,6 @@
 import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
+import { OPERATOR_LIMITS } from './operator-limits.ts'
 
 /** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
 export const LIMITS = {
@@ -216,5 +217,6 @@ export const LIMITS = {
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   ...HOST_LIMITS,
+  ...OPERATOR_LIMITS,
   ...APPROVAL_LIMITS,
 } as const

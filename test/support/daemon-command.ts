@@ -93,7 +93,7 @@ export function openDaemonPlace(): DaemonPlace {
       return pty
     },
     async startDaemon() {
-      const child = spawn(process.execPath, [MAIN, 'daemon'], { env, cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+      const child = spawn(process.execPath, [MAIN, 'daemon', '--no-web'], { env, cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
       const text = { stdout: '', stderr: '' }
       keep(child, text)
       const closed = once(child, 'close') as Promise<[number | null]>
