@@ -10,6 +10,7 @@ import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
 import { openVault, type Unlock } from '../vault/vault.ts'
+import { openApprover } from './approver.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
 import { addOpenRoute } from './operator/login-routes.ts'
@@ -17,10 +18,13 @@ import { Logins } from './operator/logins.ts'
 import { addOperatorRoutes } from './operator/operator-routes.ts'
 import { openOperatorApi } from './operator/operator.ts'
 import { takeStreams } from './operator/streams.ts'
-import { openWeb } from './operator/web.ts'
+import { addQuestionRoutes } from './operator/question-routes.ts'
+import type { Surface } from './operator/route-table.ts'
+import { openWeb, type Web } from './operator/web.ts'
 import { createPlanning, plannedPolicy, type Planning } from './planning.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
+import { createPlaces } from './requests/place.ts'
 import { createSessionChains } from './session-chains.ts'
 import { openLateVault } from './late-vault.ts'
 import { createSessionSecrets } from './session-secrets.ts'
@@ -68,7 +72,31 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
-  const sessions = parts.use(
+  const workspace = createWorkspaceGuard(home, () => keptOf(state), system)
+  // Known once they are there: what is asked of the host comes from sessions.
+  const late: { sessions?: Sessions; web?: Web } = {}
+  const approver = parts.use(
+    await openApprover({
+      home,
+      policyDirs: [join(config.packageRoot, 'policies'), join(home, 'policies')],
+      env: config.env,
+      audit,
+      place: createPlaces({
+        home,
+        state,
+        policyOf: (session) => plannedPolicy(policyFolder(home, session)),
+        secretsOf: (session) => secrets.shown(session),
+        refuseSuspect: (kept) => workspace.refuseSuspect(kept),
+        operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
+      }),
+      checkLease: (session, lease) => checkAgentLease(leases, session, lease),
+      refresh: (folder) => refreshPolicies(late.sessions, folder),
+      system,
+      log,
+    }),
+  )
+  const { requests } = approver
+  const sessions = (late.sessions = parts.use(
     createSessions({
       home,
       engine,
@@ -76,12 +104,14 @@ export async function openController(config: ControllerConfig, log: Log, system:
       leases,
       links,
       ...planningOf(config, home, system),
-      workspace: createWorkspaceGuard(home, () => keptOf(state), system),
+      workspace,
+      requests,
       secrets: (session) => secrets.bundle(session),
       createAuthority: (session) => makeAuthorityPems(session, system),
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),
       audit: auditOf(audit, async (session) => {
+        await requests.endSession(session)
         secrets.forget(session)
         await chains.end(session)
       }),
@@ -89,7 +119,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
       system,
       log,
     }),
-  )
+  ))
   const running = new AbortController()
   parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
   await sessions.adopt(running.signal)
@@ -97,14 +127,19 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const socket = freeSocketPath(home)
   const host = { sessions, state, leases, secrets, audit, system }
   const logins = parts.use(new Logins(system))
-  const addRoutes = (app: FastifyInstance): void => addOperatorRoutes(app, host, running.signal)
+  const addRoutes = (app: FastifyInstance, surface: Surface): void => {
+    addOperatorRoutes(app, host, running.signal)
+    addQuestionRoutes(app, approver, surface)
+  }
   const { webPort } = config
-  const web = webPort === undefined ? undefined : parts.use(await openWeb({ port: webPort, logins, addRoutes, log }))
+  const web =
+    webPort === undefined ? undefined : parts.use(await openWeb({ port: webPort, logins, addRoutes: (app) => addRoutes(app, 'web'), log }))
+  if (web) late.web = web
   parts.use(
     await openOperatorApi(
       socket,
       (app) => {
-        addRoutes(app)
+        addRoutes(app, 'socket')
         addOpenRoute(app, logins, web?.url)
       },
       takeStreams(sessions, (session) => secrets.shown(session), running.signal, log),
@@ -151,6 +186,26 @@ function auditOf(audit: Audit, onOver: (session: string) => Promise<void>): Sess
       ...(details && { details: details.join('\n') }),
     })
   }
+}
+
+/** I42 @throws unauthenticated */
+function checkAgentLease(leases: Leases, session: string, lease: string): void {
+  try {
+    if (leases.verifyShort(lease, session)) return
+    leases.verify(lease, { audience: 'agent', session })
+  } catch (cause) {
+    throw new SallyportError('unauthenticated', 'the lease is not the one of this session, or was revoked', { cause })
+  }
+}
+
+/** Those of one workspace, or all. One that has a fault keeps the policy that it has. */
+async function refreshPolicies(sessions: Sessions | undefined, workspace: string | undefined): Promise<void> {
+  const meant = (sessions?.list() ?? []).filter(
+    (one) => one.state === 'running' && (workspace === undefined || one.workspace === workspace),
+  )
+  const results = await Promise.allSettled(meant.map(({ id }) => sessions?.refreshPolicy(id)))
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }
 
 function keptOf(state: StateFile): unknown[] {

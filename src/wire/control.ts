@@ -89,13 +89,16 @@ const Nothing = z.strictObject({})
 
 /** A request of the agent's at the gateway, with the lease that it showed. The method's own shape is looked at by the controller. */
 export const AgentCall = z.strictObject({ lease: z.string().min(1).max(8_192), method: Word, params: z.unknown() })
+export type AgentCall = z.infer<typeof AgentCall>
 
 /** A request or connection whose rule asks the operator first. */
 export const Ask = z.strictObject({ request: Word, subject: DomainSubject })
-export const Asked = z.discriminatedUnion('decision', [
+export type Ask = z.infer<typeof Ask>
+export const AskAnswer = z.discriminatedUnion('decision', [
   z.strictObject({ decision: z.literal('allow'), scope: z.enum(['once', 'session']) }),
   z.strictObject({ decision: z.literal('deny') }),
 ])
+export type AskAnswer = z.infer<typeof AskAnswer>
 
 /** Requests of a sidecar. */
 export const FROM_SIDECAR = {
@@ -108,7 +111,7 @@ export const FROM_SIDECAR = {
   /** Answered as the method says, within `LIMITS.requestWaitMaxMs` and a little. */
   AGENT: { params: AgentCall, result: z.unknown() },
   /** Answered when the operator has, or when nobody did in time. */
-  ASK: { params: Ask, result: Asked },
+  ASK: { params: Ask, result: AskAnswer },
 } as const
 
 /** Requests of a controller. */

@@ -2,8 +2,7 @@ import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { AgentCall, Ask, Asked, ChainMark, SecretBundle } from '../../wire/control.ts'
-import type * as z from 'zod'
+import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle } from '../../wire/control.ts'
 import { openLinkedSession } from './linked-session.ts'
 
 /** What the links know of one session, and whom they tell. */
@@ -25,9 +24,9 @@ export type LinkedSession = {
   lastLine?(): ChainMark | undefined
   onState(state: 'connected' | 'ready' | 'lost'): void
   /** A request of the agent's. The signal says that the sidecar is gone. @throws what is wrong with it */
-  onAgent?(call: z.infer<typeof AgentCall>, signal: AbortSignal): Promise<unknown>
+  onAgent?(call: AgentCall, signal: AbortSignal): Promise<unknown>
   /** A rule asks the operator first. */
-  onAsk?(ask: z.infer<typeof Ask>, signal: AbortSignal): Promise<z.infer<typeof Asked>>
+  onAsk?(ask: Ask, signal: AbortSignal): Promise<AskAnswer>
 }
 
 /** The controller's end of one session's control channel. */

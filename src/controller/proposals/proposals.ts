@@ -9,7 +9,10 @@ import { readPrivateFile, removePrivateFile, replacePrivateFile } from '../../ke
 import type { System } from '../../kernel/system.ts'
 import { visible } from '../../kernel/visible.ts'
 import type { Asker, Outcome, ProposalSubject, QuestionWish } from '../../wire/question.ts'
+import { denialOf } from '../requests/endings.ts'
 import { targetOf, type ProposalWish } from './targets.ts'
+
+export type { ProposalWish } from './targets.ts'
 
 /** A change that was applied, as it can be taken back. `before` is undefined where there was no file. */
 const Applied = z.strictObject({
@@ -64,7 +67,7 @@ export function createProposals(parts: ProposalParts): Proposals {
       const before = await textOf(target)
       if (before === wish.content) throw new SallyportError('proposal_invalid', 'it changes nothing')
       const question = await parts.approvals.ask(questionOf(asker, wish, target, before, reason), signal)
-      if (question.decision === 'deny') throw deniedBy(question)
+      if (question.decision === 'deny') throw denialOf(question)
       const { id, digest } = question.question
       if (!(await approvals.consume(id, digest))) throw new SallyportError('approval_denied', 'the approval was used before')
       try {
@@ -128,15 +131,6 @@ function questionOf(asker: Asker, wish: ProposalWish, target: string, before: st
     tier: 'T1',
     expiresInMs: LIMITS.proposalExpiryMs,
   }
-}
-
-export function deniedBy({ code, message }: Outcome & { readonly decision: 'deny' }): SallyportError {
-  const words = {
-    approval_denied: 'the operator said no',
-    approval_expired: 'nobody answered in time',
-    approval_cancelled: 'it was withdrawn',
-  }
-  return new SallyportError(code, message === undefined || message === '' ? words[code] : `${words[code]}: ${message}`)
 }
 
 function outdated(target: string): SallyportError {

@@ -10,7 +10,7 @@ const WORDS = {
 } as const
 
 /** A question that ended with a no, as the agent is told. */
-export function endingOf({ code, message }: Outcome & { readonly decision: 'deny' }): SallyportError {
+export function denialOf({ code, message }: Outcome & { readonly decision: 'deny' }): SallyportError {
   return new SallyportError(code, message === undefined || message === '' ? WORDS[code] : `${WORDS[code]}: ${message}`)
 }
 

@@ -10,7 +10,7 @@ import type { Asker, Question, QuestionWish } from '../../wire/question.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import { perform, prepare, sandboxOf, type CommandResult, type Prepared } from '../executor/executor.ts'
 import type { RequestAuditEvent } from '../../audit/audit.ts'
-import { endingOf } from './endings.ts'
+import { denialOf } from './endings.ts'
 import type { Ending, OpenRequest } from './request-book.ts'
 
 /** One session, to a request of its agent. */
@@ -114,7 +114,7 @@ type Asked = {
 async function approved(parts: HostRunParts, place: RequestPlace, asked: Asked, request: OpenRequest): Promise<Question> {
   const { wish, facts } = asked
   const outcome = await parts.approvals.ask(questionOf(place.asker, asked), request.signal)
-  if (outcome.decision === 'deny') throw endingOf(outcome)
+  if (outcome.decision === 'deny') throw denialOf(outcome)
   // A denial that came meanwhile holds.
   const now = decideHostCommand(place.policy().effective.hostCommands, facts, wish.cwd ?? CONTAINER_WORKSPACE, parts.system.now())
   if (now.action === 'deny' || now.action === 'disabled') throw refusedBy(now)

@@ -1,4 +1,3 @@
-import type * as z from 'zod'
 import type { RequestAuditEvent } from '../../audit/audit.ts'
 import { createAllowance, type Allowance } from '../../channel/channel.ts'
 import { SallyportError } from '../../kernel/errors.ts'
@@ -6,7 +5,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
 import { AGENT_METHODS, type AgentMethod, type AgentParams, type RequestView } from '../../wire/agent-requests.ts'
-import type { Ask, Asked } from '../../wire/control.ts'
+import type { AgentCall, Ask, AskAnswer } from '../../wire/control.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Proposals } from '../proposals/proposals.ts'
 import { askAboutDomain } from './domain-question.ts'
@@ -35,13 +34,9 @@ export type RequestsParts = {
 /** What agents ask of the host. One table of methods, whatever way it is asked by. */
 export type Requests = Disposable & {
   /** @throws request_invalid, request_not_found, unauthenticated, not_found for a method that is switched off, overloaded */
-  call(
-    session: string,
-    call: { readonly lease: string; readonly method: string; readonly params: unknown },
-    signal: AbortSignal,
-  ): Promise<unknown>
+  call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
   /** A rule of the session's gate asks first. */
-  ask(session: string, ask: z.infer<typeof Ask>, signal: AbortSignal): Promise<z.infer<typeof Asked>>
+  ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
   endSession(session: string): Promise<void>
 }
 
@@ -95,7 +90,7 @@ export function createRequests(parts: RequestsParts): Requests {
       }
       return await (handlers[method] as (session: string, params: unknown, signal: AbortSignal) => unknown)(session, parsed.data, signal)
     },
-    ask: (session, { subject }, signal) => askAboutDomain(approvals, parts.place(session), subject, signal),
+    ask: (session, { subject }, signal) => askAboutDomain(approvals, parts.place(session), subject, signal, system),
     async endSession(session) {
       allowances.delete(session)
       approvals.endSession(session)

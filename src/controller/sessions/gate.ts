@@ -5,6 +5,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Engine } from './engine.ts'
 import type { Relay } from './forward.ts'
 import { socketFolder } from './session-names.ts'
+import type { LinkedSession } from '../links/links.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
 
 /** What is in memory of a session that lives. */
@@ -89,6 +90,7 @@ export async function openGateLink(
     agentLeases: () => record.agentLeases,
     onLines: (lines) => parts.auditLines(id, lines),
     lastLine: () => parts.lastAuditLine(id),
+    ...hostRequests(parts, id),
     onState(state) {
       live.gateHealthy = state === 'ready' || (state === 'connected' && live.gateHealthy)
       hooks.onState(state)
@@ -96,6 +98,11 @@ export async function openGateLink(
   })
   live.link = link
   return link
+}
+
+function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSession, 'onAgent' | 'onAsk'> {
+  if (requests === undefined) return {}
+  return { onAgent: (call, signal) => requests.call(id, call, signal), onAsk: (ask, signal) => requests.ask(id, ask, signal) }
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { IssuedLease, Leases } from '../../lease/lease.ts'
-import type { ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle } from '../../wire/control.ts'
 import type { SessionView, UpRequest } from '../../wire/operator.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { StateFile } from '../state.ts'
@@ -80,6 +80,8 @@ export type SessionParts = {
   readonly workspace: {
     /** `filesDir` is the session's own, for empty files that lie over hidden ones. */
     mounts(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>): Promise<WorkspaceMounts>
+    /** Stands before whatever runs in the workspace on the host. @throws workspace_suspect */
+    refuseSuspect(kept: unknown): Promise<void>
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
   }
@@ -94,6 +96,11 @@ export type SessionParts = {
   audit(event: SessionAuditEvent): Promise<void>
   /** Tries the ways out from a container in the agent's place. @throws what is open, and the agent never starts */
   selftest?(target: SelftestTarget, signal: AbortSignal): Promise<void>
+  /** What a session's agent asks of the host, and its gate of the operator. Without it nobody is asked. */
+  readonly requests?: {
+    call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
+    ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
+  }
   readonly onPull?: (image: string, step: PullStep) => void
   readonly system: System
   readonly log: Log
