@@ -4,23 +4,13 @@ import { isWithin } from '../sessions/real-path.ts'
 
 /** Below the operator's home: where tools are kept apart from what they know of the operator. `.cargo` has a token, `.cargo/bin` has none. */
 const TOOLS_OF_HOME = [
-  ...['.nvm/versions', '.volta/bin', '.volta/tools', '.fnm/node-versions', '.local/share/fnm/node-versions', '.deno/bin', '.bun/bin'],
-  ...['.pyenv/bin', '.pyenv/libexec', '.pyenv/pyenv.d', '.pyenv/plugins', '.pyenv/shims', '.pyenv/version', '.pyenv/versions'],
-  ...['.rbenv/bin', '.rbenv/libexec', '.rbenv/shims', '.rbenv/version', '.rbenv/versions', '.local/bin', '.local/share/uv/python'],
-  ...['.asdf/bin', '.asdf/installs', '.asdf/shims', '.asdf/plugins', '.asdf/lib', '.local/share/mise/installs', '.local/share/mise/shims'],
-  ...['.rustup/toolchains', '.rustup/settings.toml', '.cargo/bin', '.cargo/registry/src', '.cargo/registry/index', '.cargo/registry/cache'],
-  ...[
-    'go/bin',
-    'go/pkg',
-    '.sdkman/candidates',
-    '.ghcup/bin',
-    '.ghcup/ghc',
-    '.elan/toolchains',
-    '.elan/bin',
-    '.swiftly/bin',
-    '.local/share/swiftly',
-  ],
-]
+  '.nvm/versions .volta/bin .volta/tools .fnm/node-versions .local/share/fnm/node-versions .deno/bin .bun/bin',
+  '.pyenv/bin .pyenv/libexec .pyenv/pyenv.d .pyenv/plugins .pyenv/shims .pyenv/version .pyenv/versions .local/share/uv/python',
+  '.rbenv/bin .rbenv/libexec .rbenv/shims .rbenv/version .rbenv/versions .local/bin',
+  '.asdf/bin .asdf/installs .asdf/shims .asdf/plugins .asdf/lib .local/share/mise/installs .local/share/mise/shims',
+  '.rustup/toolchains .rustup/settings.toml .cargo/bin .cargo/registry/src .cargo/registry/index .cargo/registry/cache',
+  'go/bin go/pkg .sdkman/candidates .ghcup/bin .ghcup/ghc .elan/toolchains .elan/bin .swiftly/bin .local/share/swiftly',
+].flatMap((names) => names.split(' '))
 
 const BEING_SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/nix/store', '/gnu/store']
 
