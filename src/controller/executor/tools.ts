@@ -27,7 +27,7 @@ export function toolsOf(folders: readonly string[], homeFolder: string, hidden: 
     const real = realpathOf(folder)
     if (real === undefined || BEING_SYSTEM.some((system) => isWithin(system, real))) return []
     if (isWithin(homeFolder, real)) return TOOLS_OF_HOME.some((name) => isWithin(join(homeFolder, name), real)) ? [] : [real]
-    return ['bin', 'sbin'].includes(basename(real)) ? [dirname(real), real] : [real]
+    return isInstallation(real) ? [dirname(real), real] : [real]
   })
   const isFit = (path: string): boolean =>
     path !== '/' &&
@@ -35,6 +35,12 @@ export function toolsOf(folders: readonly string[], homeFolder: string, hidden: 
     !hidden.some((other) => isWithin(other, path))
   const real = [...fromHome, ...fromPath].map(realpathOf).filter((path) => path !== undefined && isFit(path)) as string[]
   return [...new Set(real)].toSorted((a, b) => a.length - b.length)
+}
+
+/** Whether the folder above is that of a tool alone: `/opt/x` has its libraries, and a hidden one may have somebody's tokens. */
+function isInstallation(folder: string): boolean {
+  const above = dirname(folder)
+  return basename(folder) === 'bin' && !basename(above).startsWith('.') && ['lib', 'libexec'].some((name) => existsSync(join(above, name)))
 }
 
 function realpathOf(path: string): string | undefined {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdir, readdir, symlink } from 'node:fs/promises'
+import { mkdir, readdir, readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { SallyportError } from '../../../src/kernel/errors.ts'
@@ -113,19 +113,23 @@ for (const { argv, why } of [
   { argv: ['true', ...Array.from({ length: 4_096 }, () => 'x')], why: 'too many' },
   { argv: ['/workspace'], why: 'a folder' },
   { argv: ['..'], why: 'a folder on the path' },
+  { argv: ['./almost'], why: 'the first bytes of a program alone' },
   { argv: ['./text'], why: 'no program by its bytes: a shell would read it' },
 ])
   test(`a command of ${why} is refused before anything is asked`, async () => {
     await using setting = await commandSetting()
     await setting.write('workspace/text', 'touch ran\n')
+    await setting.write('workspace/almost', '\x7fELF\ntouch ran\n')
     await assert.rejects(setting.prepare({ argv }), (error) => error instanceof SallyportError && error.code === 'command_invalid')
   })
 
 test('what cannot be started is said, with nothing of it in the output', async () => {
   await using setting = await commandSetting()
-  const elf = Buffer.alloc(64)
-  elf.write('\x7fELF', 'latin1')
-  await setting.write('workspace/broken', elf)
+  const program = await readFile('/bin/true')
+  const loader = program.indexOf('/ld-linux')
+  assert.ok(loader > 0)
+  program.write('/no-linux', loader)
+  await setting.write('workspace/broken', program)
   const { code, stdout, stderr, exitCode } = await setting.run({ argv: ['./broken'] })
   assert.deepEqual({ code, stdout, stderr, exitCode }, { code: 'command_not_started', stdout: '', stderr: '', exitCode: undefined })
 })
