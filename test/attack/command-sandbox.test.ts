@@ -19,20 +19,21 @@ import { readFileSync, readdirSync, writeFileSync, existsSync } from 'node:fs'
 import { connect } from 'node:net'
 import { execFileSync } from 'node:child_process'
 const attempt = (name, work) => { try { console.log('GOT', name, String(work()).slice(0, 2000)) } catch (error) { console.log('no', name, error.code ?? error.message) } }
-const { files, folders, sockets, ports, pid, writes } = JSON.parse(readFileSync('wanted.json', 'utf8'))
+const { files, folders, sockets, ports, pid, writes, mounts } = JSON.parse(readFileSync('wanted.json', 'utf8'))
 for (const file of files) attempt(file, () => readFileSync(file, 'utf8'))
 for (const folder of folders) attempt(folder, () => readdirSync(folder).join(' ') || (() => { throw new Error('empty') })())
 for (const file of writes) attempt('write ' + file, () => writeFileSync(file, 'HARM'))
 for (const name of readdirSync('/proc').filter((one) => /^\\d+$/.test(one))) attempt('environ', () => { const text = readFileSync('/proc/' + name + '/environ', 'utf8'); if (!text.includes('${CANARY}')) throw new Error('plain'); return text })
 attempt('kill', () => process.kill(pid, 0))
-attempt('mounts', () => { execFileSync('mount', ['-t', 'tmpfs', 'x', '/mnt'], { stdio: 'pipe' }) })
+if (mounts) attempt('mounts', () => { execFileSync('mount', ['-t', 'tmpfs', 'x', '/mnt'], { stdio: 'pipe' }) })
 const dial = (options) => new Promise((resolve) => { const socket = connect(options); socket.once('connect', () => { console.log('GOT', JSON.stringify(options)); socket.write('yes'); socket.end(); resolve() }); socket.once('error', (error) => { console.log('no', JSON.stringify(options), error.code); resolve() }) })
 for (const path of sockets) await dial({ path })
 for (const port of ports) for (const host of ['127.0.0.1', '::1', '0.0.0.0', 'localhost']) await dial({ host, port })
 writeFileSync('done', 'done')
 `
 
-async function hostile() {
+/** @param isConfined otherwise nothing is tried that would stay */
+async function hostile(isConfined = true) {
   const setting = await commandSetting()
   const stack = new AsyncDisposableStack()
   stack.use(setting)
@@ -75,13 +76,16 @@ async function hostile() {
       sockets: [join(setting.home, 'daemon.sock'), abstract, '/var/run/docker.sock', '/run/docker.sock', '/run/dbus/system_bus_socket'],
       ports: [port],
       pid: process.pid,
-      writes: [
-        join(setting.home, 'policies.yaml'),
-        join(setting.elsewhere, 'new'),
-        '/usr/bin/new',
-        join(setting.workspace, '.git/config'),
-        join(setting.workspace, '.git/hooks/post-commit'),
-      ],
+      mounts: isConfined,
+      writes: !isConfined
+        ? []
+        : [
+            join(setting.home, 'policies.yaml'),
+            join(setting.elsewhere, 'new'),
+            '/usr/bin/new',
+            join(setting.workspace, '.git/config'),
+            join(setting.workspace, '.git/hooks/post-commit'),
+          ],
     }),
   )
   await writeFile(join(setting.workspace, 'hostile.mjs'), HOSTILE)
@@ -129,7 +133,7 @@ for (const argv of [['npm', 'test'], ['make'], ['node', 'hostile.mjs'], ['sh', '
   )
 
 test('the same without a sandbox does reach them: what the test above tries would be seen', async () => {
-  await using scene = await hostile()
+  await using scene = await hostile(false)
   await using prepared = await scene.setting.prepare({ argv: ['node', 'hostile.mjs'] }, scene.place)
   const { stdout } = await performed(prepared)
   assert.ok(stdout.includes(CANARY))
