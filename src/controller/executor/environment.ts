@@ -9,72 +9,29 @@ type Environment = Readonly<Record<string, string>>
  * Variables that make a program run or load something else, or that say where its secrets are: no rule can add one. A star is any end,
  * or at the beginning any beginning.
  */
-const NEVER: readonly string[] = [
+const NEVER = [
   // The dynamic loader, the C library.
-  ...['LD_*', 'DYLD_*', 'GCONV_PATH', 'LOCPATH', 'NLSPATH', 'MALLOC_TRACE', 'GLIBC_TUNABLES'],
-  ...['RESOLV_HOST_CONF', 'HOSTALIASES', 'LOCALDOMAIN', 'RES_OPTIONS', 'TZDIR'],
+  'LD_* DYLD_* GCONV_PATH LOCPATH NLSPATH MALLOC_TRACE GLIBC_TUNABLES RESOLV_HOST_CONF HOSTALIASES LOCALDOMAIN RES_OPTIONS TZDIR',
   // Shells.
-  ...[
-    'BASH_ENV',
-    'ENV',
-    'BASH_FUNC_*',
-    'SHELLOPTS',
-    'BASHOPTS',
-    'PS4',
-    'PROMPT_COMMAND',
-    'IFS',
-    'CDPATH',
-    'GLOBIGNORE',
-    'ZDOTDIR',
-    'FPATH',
-  ],
+  'BASH_ENV ENV BASH_FUNC_* SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND IFS CDPATH GLOBIGNORE ZDOTDIR FPATH',
   // Interpreters and virtual machines.
-  ...['PERL5LIB', 'PERL5OPT', 'PERL5DB', 'PERLLIB', 'PERLIO_DEBUG', 'RUBYOPT', 'RUBYLIB', 'GEM_HOME', 'GEM_PATH', 'BUNDLE_GEMFILE'],
-  ...['PYTHON*', 'NODE_*', 'PHPRC', 'PHP_INI_SCAN_DIR', 'LUA_INIT*', 'LUA_PATH*', 'LUA_CPATH*', 'TCLLIBPATH', 'R_PROFILE*'],
-  ...['JAVA_TOOL_OPTIONS', '_JAVA_OPTIONS', 'JDK_JAVA_OPTIONS', 'CLASSPATH', 'MAVEN_OPTS', 'GRADLE_OPTS'],
-  ...['DOTNET_STARTUP_HOOKS', 'DOTNET_ADDITIONAL_DEPS', 'COR_PROFILER*', 'CORECLR_PROFILER*'],
-  ...['ERL_AFLAGS', 'ERL_LIBS', 'ELIXIR_ERL_OPTIONS', 'GHCRTS', 'AWKPATH', 'AWKLIBPATH', 'BUN_*', 'DENO_*', 'TSX_*'],
+  'PERL5LIB PERL5OPT PERL5DB PERLLIB PERLIO_DEBUG RUBYOPT RUBYLIB GEM_HOME GEM_PATH BUNDLE_GEMFILE PYTHON* NODE_* BUN_* DENO_* TSX_*',
+  'PHPRC PHP_INI_SCAN_DIR LUA_INIT* LUA_PATH* LUA_CPATH* TCLLIBPATH R_PROFILE* AWKPATH AWKLIBPATH CLASSPATH',
+  'JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS MAVEN_OPTS GRADLE_OPTS DOTNET_STARTUP_HOOKS DOTNET_ADDITIONAL_DEPS',
+  'COR_PROFILER* CORECLR_PROFILER* ERL_AFLAGS ERL_LIBS ELIXIR_ERL_OPTIONS GHCRTS',
   // TLS and the network.
-  ...['OPENSSL_CONF', 'OPENSSL_MODULES', 'OPENSSL_ENGINES', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'SSLKEYLOGFILE', 'CURL_HOME', 'WGETRC'],
-  ...['*_PROXY', '*_proxy'],
+  'OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES SSL_CERT_FILE SSL_CERT_DIR SSLKEYLOGFILE CURL_HOME WGETRC *_PROXY',
   // What is started to show or to edit.
-  ...['PAGER', '*_PAGER', 'MANPAGER', 'LESSOPEN', 'LESSCLOSE', 'LESS', 'LESSKEY', 'EDITOR', '*_EDITOR', 'VISUAL', 'BROWSER'],
+  'PAGER *_PAGER MANPAGER LESSOPEN LESSCLOSE LESS LESSKEY EDITOR *_EDITOR VISUAL BROWSER',
   // Programs with settings of their own, and where their credentials are.
-  ...['GIT_*', 'GH_*', 'SSH_*', 'SUDO_*', 'DOCKER_*', 'KUBECONFIG', 'AWS_*', 'GOOGLE_*', 'CLOUDSDK_*', 'AZURE_*', 'GNUPGHOME'],
-  ...[
-    'npm_config_*',
-    'NPM_CONFIG_*',
-    'YARN_*',
-    'PIP_*',
-    'UV_*',
-    'CARGO_*',
-    'RUST*',
-    'GO*',
-    'CC',
-    'CXX',
-    'LD',
-    'AR',
-    'MAKEFLAGS',
-    'MAKEFILES',
-  ],
-  ...[
-    'GNUMAKEFLAGS',
-    'CMAKE_*',
-    'TAR_OPTIONS',
-    'RSYNC_*',
-    'RIPGREP_CONFIG_PATH',
-    'GREP_OPTIONS',
-    'TF_*',
-    'PSQLRC',
-    'PSQL_*',
-    'PG*',
-    'OP_*',
-  ],
+  'GIT_* GH_* SSH_* SUDO_* DOCKER_* KUBECONFIG AWS_* GOOGLE_* CLOUDSDK_* AZURE_* GNUPGHOME NPM_CONFIG_* YARN_* PIP_* UV_* OP_*',
+  'CARGO_* RUST* GO* CC CXX LD AR MAKEFLAGS MAKEFILES GNUMAKEFLAGS CMAKE_* TAR_OPTIONS RSYNC_* RIPGREP_CONFIG_PATH GREP_OPTIONS',
+  'TF_* PSQLRC PSQL_* PG*',
   // The terminal and the desktop.
-  ...['TERMINFO*', 'TERMCAP', 'TERMPATH', 'XDG_*', 'DBUS_*', 'DISPLAY', 'WAYLAND_DISPLAY'],
+  'TERMINFO* TERMCAP TERMPATH XDG_* DBUS_* DISPLAY WAYLAND_DISPLAY',
   // What is always ours.
-  ...['PATH', 'HOME', 'SHELL', 'TMPDIR', 'USER', 'LOGNAME', 'SALLYPORT_*'],
-]
+  'PATH HOME SHELL TMPDIR USER LOGNAME SALLYPORT_*',
+].flatMap((names) => names.split(' '))
 
 const [EXACT, BEGINNINGS, ENDS] = [
   new Set(NEVER.filter((name) => !name.includes('*'))),
@@ -82,12 +39,10 @@ const [EXACT, BEGINNINGS, ENDS] = [
   NEVER.filter((name) => name.startsWith('*')).map((name) => name.slice(1)),
 ]
 
-/** Whether no rule may add the variable. Names of programs are compared as they are, and in capitals. */
+/** Whether no rule may add the variable, in whatever case: `npm_config_…` and `http_proxy` are read in both. */
 export function isNeverAdded(name: string): boolean {
-  return [name, name.toUpperCase()].some(
-    (spelling) =>
-      EXACT.has(spelling) || BEGINNINGS.some((start) => spelling.startsWith(start)) || ENDS.some((end) => spelling.endsWith(end)),
-  )
+  const spelling = name.toUpperCase()
+  return EXACT.has(spelling) || BEGINNINGS.some((start) => spelling.startsWith(start)) || ENDS.some((end) => spelling.endsWith(end))
 }
 
 const LOCALE = /^(?:C|POSIX|[a-z]{2,3}_[A-Z]{2})(?:\.(?:UTF-8|utf8))?$/

@@ -29,7 +29,9 @@ export type Finding = {
   readonly stack: AsyncDisposableStack
 }
 
-const FORMATS = new Set(['7f454c46', 'feedface', 'feedfacf', 'cefaedfe', 'cffaedfe', 'cafebabe', 'bebafeca'])
+/** Mach-O, in both orders of bytes, and for several machines. */
+const MACH_O = new Set(['feedface', 'feedfacf', 'cefaedfe', 'cffaedfe', 'cafebabe', 'bebafeca'])
+const ELF = '\x7fELF'
 const SUFFIX = /\.(?:sh|bash|zsh|fish|[cm]?[jt]sx?|py|pyw|rb|pl|pm|php|lua|awk|sed|mk|sql|r|jl|tcl|exs?|scpt|jar|class)$/i
 
 /** The program that a token stands for: a path, or a name on the fixed PATH. @throws command_invalid when there is none */
@@ -51,7 +53,7 @@ export async function openProgram(token: string, finding: Finding): Promise<Code
 export async function launchOf(file: CodeFile, argv0: string, args: readonly Argument[], finding: Finding, depth = 0): Promise<Launch> {
   if (file.head.subarray(0, 2).toString('latin1') !== '#!') {
     // execvp(3) hands anything else to a shell.
-    if (!FORMATS.has(file.head.subarray(0, 4).toString('hex')))
+    if (!isProgram(file.head))
       throw new SallyportError('command_invalid', `${file.named} is neither a program nor a script that names its interpreter`)
     return { file, argv0, arguments: args }
   }
@@ -69,6 +71,16 @@ export async function launchOf(file: CodeFile, argv0: string, args: readonly Arg
   }
   const next = await openNamed(interpreter, finding)
   return launchOf(next, interpreter, [...(word === undefined ? [] : [word]), script, ...args], finding, depth + 1)
+}
+
+/** By the head of its format (elf(5)): class, order of bytes, version, and what may be executed. */
+function isProgram(head: Buffer): boolean {
+  if (process.platform !== 'linux') return MACH_O.has(head.toString('hex', 0, 4))
+  const [kind, order, version] = [head[4] ?? 0, head[5] ?? 0, head[6]]
+  const type = order === 1 ? head[16] : head[17]
+  return (
+    head.toString('latin1', 0, 4) === ELF && [1, 2].includes(kind) && [1, 2].includes(order) && version === 1 && (type === 2 || type === 3)
+  )
 }
 
 /** The interpreter and the one word behind it, as the kernel reads the line. */
@@ -155,7 +167,7 @@ async function looksLikeCode(path: string): Promise<boolean> {
     // What we cannot read the program can neither.
     return false
   }
-  return head.toString('latin1', 0, 2) === '#!' || FORMATS.has(head.toString('hex'))
+  return head.toString('latin1', 0, 2) === '#!' || head.toString('latin1', 0, 4) === ELF || MACH_O.has(head.toString('hex'))
 }
 
 async function openNamed(path: string, finding: Finding): Promise<CodeFile> {

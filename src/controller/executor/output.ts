@@ -11,7 +11,7 @@ export type OutputOptions = {
   readonly secrets: readonly Secret[]
   /** Kept of each stream. */
   readonly bytesMax: number
-  onOutput(stream: StreamName, chunk: Buffer): Promise<void>
+  readonly onOutput: (stream: StreamName, chunk: Buffer) => Promise<void>
   readonly home: string
   readonly system: Pick<System, 'random'>
 }

@@ -23,7 +23,7 @@ export type PerformOptions = {
     readonly outputBytesMax?: number
   }
   /** Gets the output as it comes, redacted. What prints waits until it has resolved, up to `LIMITS.commandReaderMs`. */
-  onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): Promise<void>
+  readonly onOutput: (stream: 'stdout' | 'stderr', chunk: Buffer) => Promise<void>
   readonly signal: AbortSignal
 }
 
@@ -51,6 +51,8 @@ export type CommandResult = {
 export async function perform(prepared: Prepared, options: PerformOptions): Promise<CommandResult> {
   const held = takeHeld(prepared)
   if (held === undefined) throw new SallyportError('command_invalid', 'this command was not prepared, or was run already')
+  await using stack = new AsyncDisposableStack()
+  stack.use(held)
   const { system, subject } = held
   const begun = system.elapsed()
   const nothing = (code: NonNullable<CommandResult['code']>, why: string): CommandResult => {
@@ -59,7 +61,6 @@ export async function perform(prepared: Prepared, options: PerformOptions): Prom
   if (options.signal.aborted) return nothing('command_cancelled', 'it was called off before it began')
   const change = await changeOf(held)
   if (change !== undefined) return nothing('executable_changed', change)
-  await using stack = new AsyncDisposableStack()
   stack.use(await useTemporary(held.temporary))
   const copies = await copyUnsettled(held, stack)
   if (copies instanceof Changed) return nothing('executable_changed', copies.why)
@@ -169,7 +170,13 @@ async function startSandboxed(
   const homeFolder = await realpath(subject.environment['HOME'] ?? '/').catch(() => '/')
   const hidden = [await realpath(place.home).catch(() => place.home)]
   const git = join(workspace, '.git')
-  const named = (code: CodeFile): string => (copies.has(code) ? code.identity.path : code.named)
+  // Where nothing can be mounted, copies are executed where they are.
+  const isMounted = subject.sandbox === 'bubblewrap'
+  const placeOf = (code: CodeFile, otherwise: string): string => {
+    const copy = copies.get(code)
+    if (copy === undefined) return otherwise
+    return isMounted ? code.identity.path : copy
+  }
   const view = {
     workspace,
     hidden,
@@ -182,8 +189,8 @@ async function startSandboxed(
   }
   const args = launch.arguments.map((one) => {
     if (typeof one === 'string') return one
-    return copies.has(one.code) ? `${one.prefix}${one.code.identity.path}` : one.token
+    return copies.has(one.code) ? `${one.prefix}${placeOf(one.code, '')}` : one.token
   })
-  const { file, args: whole } = inSandbox(view, named(launch.file), args)
+  const { file, args: whole } = inSandbox(view, placeOf(launch.file, launch.file.named), args)
   return startGroup(file, { args: whole, cwd: '/', environment: subject.environment })
 }

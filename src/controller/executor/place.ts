@@ -84,8 +84,8 @@ export function hostPath(path: string, base: string, place: Pick<Place, 'workspa
   return isWithin(place.workspace, clean) ? clean : undefined
 }
 
-export function isSameFile(stat: BigIntStats, identity: { readonly device: string; readonly inode: string }): boolean {
-  return String(stat.dev) === identity.device && String(stat.ino) === identity.inode
+export function isSameFile(found: BigIntStats, identity: { readonly device: string; readonly inode: string }): boolean {
+  return String(found.dev) === identity.device && String(found.ino) === identity.inode
 }
 
 async function pathOfHandle(handle: FileHandle, otherwise: string): Promise<string> {

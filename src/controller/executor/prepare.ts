@@ -21,7 +21,7 @@ export type Prepared = AsyncDisposable & {
 }
 
 /** What `perform` knows of a prepared command. */
-export type Held = {
+export type Held = AsyncDisposable & {
   readonly subject: CommandSubject
   readonly launch: Launch
   readonly cwd: HeldFolder
@@ -88,12 +88,11 @@ export async function prepare(
   const running = stack.move()
   const prepared: Prepared = {
     subject,
-    [Symbol.asyncDispose]: async () => {
-      held.delete(prepared)
-      await running.disposeAsync()
-    },
+    // What is performed closes itself: a number of a descriptor that was closed may be another file's.
+    [Symbol.asyncDispose]: async () => takeHeld(prepared)?.[Symbol.asyncDispose](),
   }
-  held.set(prepared, { subject: structuredClone(subject), launch, cwd, code, path, place, temporary, system })
+  const own = { subject: structuredClone(subject), launch, cwd, code, path, place, temporary, system }
+  held.set(prepared, { ...own, [Symbol.asyncDispose]: () => running.disposeAsync() })
   return prepared
 }
 

@@ -36,8 +36,6 @@ export function sandboxOf(): SandboxKind {
 }
 
 function tryOut(): NonNullable<typeof tried> {
-  const works = (program: string, args: readonly string[]): boolean =>
-    existsSync(program) && spawnSync(program, args, { stdio: 'ignore', timeout: LIMITS.sandboxTrialMs, env: {} }).status === 0
   if (process.platform === 'linux') {
     const trial = ['--ro-bind', '/', '/', '--unshare-all', '--die-with-parent', '--proc', '/proc', '--dev', '/dev', '--', '/bin/true']
     const program = BUBBLEWRAP.find((one) => works(one, trial))
@@ -46,6 +44,10 @@ function tryOut(): NonNullable<typeof tried> {
   if (process.platform === 'darwin' && works(SEATBELT, ['-p', '(version 1)(allow default)', '/usr/bin/true']))
     return { kind: 'seatbelt', program: SEATBELT }
   return { kind: 'none', program: '' }
+}
+
+function works(program: string, args: readonly string[]): boolean {
+  return existsSync(program) && spawnSync(program, args, { stdio: 'ignore', timeout: LIMITS.sandboxTrialMs, env: {} }).status === 0
 }
 
 /** The command line that runs a program in the sandbox. Only after `sandboxOf` said that there is one. */

@@ -4,23 +4,13 @@ import { isWithin } from '../sessions/real-path.ts'
 
 /** Below the operator's home: where tools are kept apart from what they know of the operator. `.cargo` has a token, `.cargo/bin` has none. */
 const TOOLS_OF_HOME = [
-  ...['.nvm/versions', '.volta/bin', '.volta/tools', '.fnm/node-versions', '.local/share/fnm/node-versions', '.deno/bin', '.bun/bin'],
-  ...['.pyenv/bin', '.pyenv/libexec', '.pyenv/pyenv.d', '.pyenv/plugins', '.pyenv/shims', '.pyenv/version', '.pyenv/versions'],
-  ...['.rbenv/bin', '.rbenv/libexec', '.rbenv/shims', '.rbenv/version', '.rbenv/versions', '.local/bin', '.local/share/uv/python'],
-  ...['.asdf/bin', '.asdf/installs', '.asdf/shims', '.asdf/plugins', '.asdf/lib', '.local/share/mise/installs', '.local/share/mise/shims'],
-  ...['.rustup/toolchains', '.rustup/settings.toml', '.cargo/bin', '.cargo/registry/src', '.cargo/registry/index', '.cargo/registry/cache'],
-  ...[
-    'go/bin',
-    'go/pkg',
-    '.sdkman/candidates',
-    '.ghcup/bin',
-    '.ghcup/ghc',
-    '.elan/toolchains',
-    '.elan/bin',
-    '.swiftly/bin',
-    '.local/share/swiftly',
-  ],
-]
+  '.nvm/versions .volta/bin .volta/tools .fnm/node-versions .local/share/fnm/node-versions .deno/bin .bun/bin',
+  '.pyenv/bin .pyenv/libexec .pyenv/pyenv.d .pyenv/plugins .pyenv/shims .pyenv/version .pyenv/versions .local/share/uv/python',
+  '.rbenv/bin .rbenv/libexec .rbenv/shims .rbenv/version .rbenv/versions .local/bin',
+  '.asdf/bin .asdf/installs .asdf/shims .asdf/plugins .asdf/lib .local/share/mise/installs .local/share/mise/shims',
+  '.rustup/toolchains .rustup/settings.toml .cargo/bin .cargo/registry/src .cargo/registry/index .cargo/registry/cache',
+  'go/bin go/pkg .sdkman/candidates .ghcup/bin .ghcup/ghc .elan/toolchains .elan/bin .swiftly/bin .local/share/swiftly',
+].flatMap((names) => names.split(' '))
 
 const BEING_SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/nix/store', '/gnu/store']
 
@@ -37,7 +27,7 @@ export function toolsOf(folders: readonly string[], homeFolder: string, hidden: 
     const real = realpathOf(folder)
     if (real === undefined || BEING_SYSTEM.some((system) => isWithin(system, real))) return []
     if (isWithin(homeFolder, real)) return TOOLS_OF_HOME.some((name) => isWithin(join(homeFolder, name), real)) ? [] : [real]
-    return ['bin', 'sbin'].includes(basename(real)) ? [dirname(real), real] : [real]
+    return isInstallation(real) ? [dirname(real), real] : [real]
   })
   const isFit = (path: string): boolean =>
     path !== '/' &&
@@ -45,6 +35,12 @@ export function toolsOf(folders: readonly string[], homeFolder: string, hidden: 
     !hidden.some((other) => isWithin(other, path))
   const real = [...fromHome, ...fromPath].map(realpathOf).filter((path) => path !== undefined && isFit(path)) as string[]
   return [...new Set(real)].toSorted((a, b) => a.length - b.length)
+}
+
+/** Whether the folder above is that of a tool alone: `/opt/x` has its libraries, and a hidden one may have somebody's tokens. */
+function isInstallation(folder: string): boolean {
+  const above = dirname(folder)
+  return basename(folder) === 'bin' && !basename(above).startsWith('.') && ['lib', 'libexec'].some((name) => existsSync(join(above, name)))
 }
 
 function realpathOf(path: string): string | undefined {
