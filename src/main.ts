@@ -19,6 +19,10 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
   down: { summary: 'end a session and remove all of it', load: async () => (await import('./cli/ls.ts')).downCommand },
   selftest: { summary: 'try the ways out of a running session', load: async () => (await import('./cli/selftest.ts')).selftestCommand },
   secret: { summary: 'keep secrets in an encrypted vault', load: async () => (await import('./cli/secret.ts')).secretCommand },
+  approver: {
+    summary: 'set the password that proves who answers',
+    load: async () => (await import('./cli/approver.ts')).approverCommand,
+  },
   lease: {
     summary: "list and revoke the sessions' leases, rotate their key",
     load: async () => (await import('./cli/lease.ts')).leaseCommand,
