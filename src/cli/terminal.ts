@@ -5,6 +5,7 @@ import { createTerminalFilter, type TerminalFilter } from '../controller/termina
 import type { Profile } from '../controller/terminal/sequences.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { Exit, FRAME, type TerminalSize } from '../wire/stream-frames.ts'
+import { markAttached } from './attached-terminals.ts'
 import type { Io } from './command.ts'
 import { problemOf, type Upgraded } from './daemon-client.ts'
 import { DetachKeys } from './detach-keys.ts'
@@ -46,6 +47,7 @@ export async function carryStream(
   if (head.length > 0) socket.unshift(head)
   await using lifetime = new AsyncDisposableStack()
   lifetime.defer(() => void socket.destroy())
+  lifetime.use(markAttached(env))
   const keyboardOf = isInteractive && io.stdin instanceof ReadStream ? io.stdin : undefined
   if (filters.stderr !== undefined) lifetime.use(takeTerminal({ fd: io.stderr.fd, filter: filters.stderr }))
   if (filters.stdout !== undefined) lifetime.use(takeTerminal({ fd: io.stdout.fd, filter: filters.stdout, keyboard: keyboardOf }))
