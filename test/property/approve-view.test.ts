@@ -13,7 +13,8 @@ const UTF8: Wording = wordingFor({ LANG: 'C.UTF-8' })
 const ASCII: Wording = wordingFor({ LANG: 'C' })
 
 /** Columns as terminals with the widest idea of a character have them. */
-const WIDE = /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
+const WIDE =
+  /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
 function columnsOf(text: string): number {
   return [...text].reduce((sum, char) => sum + (/\p{M}/u.test(char) ? 0 : WIDE.test(char) ? 2 : 1), 0)
 }
@@ -53,7 +54,19 @@ const asked: fc.Arbitrary<Question> = fc
     })
     return { ...one, asker: { ...one.asker, sessionName: name, agent: name } }
   })
-const key = fc.constantFrom(...'jkasrdyqgGx ?'.split(''), 'enter', 'enter', 'escape', 'tab', 'pagedown', 'pagedown', 'pageup', 'up', 'down', 'end')
+const key = fc.constantFrom(
+  ...'jkasrdyqgGx ?'.split(''),
+  'enter',
+  'enter',
+  'escape',
+  'tab',
+  'pagedown',
+  'pagedown',
+  'pageup',
+  'up',
+  'down',
+  'end',
+)
 const input: fc.Arbitrary<Input> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('key' as const), key, isAlone: fc.constantFrom(true, true, true, false) }) },
   { weight: 3, arbitrary: asked.map((one) => ({ kind: 'line' as const, line: { event: { kind: 'asked' as const, question: one } } })) },
@@ -93,7 +106,10 @@ for (const [name, wording] of [
           const rows = rowsOf(view, wording)
           assert.equal(rows.length, view.size.rows)
           for (const row of rows) {
-            assert.ok(columnsOf(row.text) <= view.size.columns, `${columnsOf(row.text)} > ${view.size.columns}: ${JSON.stringify(row.text)}`)
+            assert.ok(
+              columnsOf(row.text) <= view.size.columns,
+              `${columnsOf(row.text)} > ${view.size.columns}: ${JSON.stringify(row.text)}`,
+            )
             assert.doesNotMatch(row.text, /\p{C}|\p{Zl}|\p{Zp}|\p{Default_Ignorable_Code_Point}/u)
             if (wording === ASCII) assert.match(row.text, /^[ -~]*$/)
           }
@@ -156,7 +172,10 @@ test('all of a text is in its rows, in order, and each is marked as a beginning 
       const one = question('q-1', argv)
       const lines = UTF8.sections(one).flatMap((section) => section.lines)
       const view = { ...openView({ columns, rows: 100_000 }, 0, 0), questions: new Map([['q-1', one]]) }
-      const rows = rowsOf({ ...view, opened: { id: 'q-1', step: 'question', scroll: 0, seenLines: 0, completeMs: undefined } }, UTF8).slice(1, -1)
+      const rows = rowsOf({ ...view, opened: { id: 'q-1', step: 'question', scroll: 0, seenLines: 0, completeMs: undefined } }, UTF8).slice(
+        1,
+        -1,
+      )
       const put = rows.filter(({ text: row }) => /^[|\\] /.test(row))
       let whole = ''
       for (const { text: row } of put) whole += row.startsWith('|') ? `\n${row.slice(2)}` : row.slice(2)
