@@ -43,6 +43,7 @@ export const SecretSubject = z.strictObject({
   name: Word,
   scope: z.enum(['single-command', 'session', 'persisted']),
 })
+export type SecretSubject = z.infer<typeof SecretSubject>
 
 /** A request or a connection whose rule asks first. A bare connection has the method CONNECT and no path. */
 export const DomainSubject = z.strictObject({
