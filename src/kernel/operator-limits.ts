@@ -2,8 +2,6 @@
 export const OPERATOR_LIMITS = {
   /** Questions that one call lists. */
   questionsListedMax: 1_000,
-  /** A surface keeps a question in hand so long without a word: then others may answer it. */
-  claimHeldMs: 60_000,
   /** From `sallyport open` to the first use of its link, and links that wait: the oldest gives way. */
   openTicketMs: 60_000,
   openTicketsMax: 16,

@@ -1,34 +1,9 @@
-import type { Question, QuestionWish, Tier } from '../../src/wire/question.ts'
+import type { Question, Tier } from '../../src/wire/question.ts'
+import { commandSubject, SHA, wishOf } from './approvals.ts'
 
-const SHA = 'a'.repeat(64)
-
-/** A host command that waits for an answer, before it has an id. */
-export function commandWish(argv: readonly string[], more: Partial<QuestionWish> & { session?: string } = {}): QuestionWish {
-  const { session = 's1', ...rest } = more
-  return {
-    asker: { session, sessionName: `acme-${session}`, workspace: '/srv/acme', agent: 'agent' },
-    subject: {
-      kind: 'command',
-      argv: [...argv],
-      executable: { path: `/usr/bin/${argv[0] ?? ''}`, device: '1', inode: '2', sizeBytes: 3, sha256: SHA },
-      scripts: [],
-      cwd: { path: '/srv/acme', device: '1', inode: '4' },
-      environment: { PATH: '/usr/bin:/bin' },
-      secrets: [],
-      sandbox: 'none',
-    },
-    reason: 'to see the state of the pull request',
-    risk: { level: 'safe', reasons: ['it only reads'] },
-    tier: 'T0',
-    rule: 'global.yaml:3 git **',
-    expiresInMs: 30_000,
-    ...rest,
-  }
-}
-
-/** The same as surfaces see it. */
+/** A host command that waits, as surfaces see it. */
 export function question(id: string, argv: readonly string[], more: Partial<Question> = {}): Question {
-  const { expiresInMs, ...wish } = commandWish(argv)
+  const { expiresInMs, ...wish } = wishOf({ subject: commandSubject(argv) })
   return { ...wish, id, digest: SHA, state: 'pending', createdAt: 0, expiresAt: expiresInMs, ...more }
 }
 

@@ -67,7 +67,7 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
 async function tellEvents(approvals: Approvals, surface: Surface, say: Say, signal: AbortSignal): Promise<unknown> {
   const tell = (line: QuestionLine): Promise<void> => say(line)
   const events = approvals.watch(surface === 'web' ? 'page' : 'terminal', signal)
-  await tell({ pending: approvals.list({ state: 'pending', limit: LIMITS.questionsListedMax }) })
+  await tell({ pending: approvals.list({ state: 'pending' }) })
   for await (const event of events) await tell({ event })
   return {}
 }
@@ -83,14 +83,10 @@ class Claims {
 
   /** Of who has it already it is held for longer. */
   take(id: string, digest: string, by: string): void {
-    const held = this.#held.get(id)
-    if (held?.by === by) {
-      clearTimeout(held.late)
-      held.claim[Symbol.dispose]()
-      this.#held.delete(id)
-    }
     const claim = this.#approvals.claim(id, digest, by)
-    const late = setTimeout(() => this.release(id, by), LIMITS.claimHeldMs).unref()
+    clearTimeout(this.#held.get(id)?.late)
+    // As long as the claim itself holds.
+    const late = setTimeout(() => this.release(id, by), LIMITS.claimMs).unref()
     this.#held.set(id, { by, claim, late })
   }
 

@@ -87,8 +87,9 @@ function letIn({ logins, files }: WebOptions, request: FastifyRequest, reply: Fa
 
 /** A guess is answered, and costs its connection; a flood of them is not answered. Right tokens are never held up by wrong ones. */
 function discourage({ logins, log }: WebOptions, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
-  if (!(error instanceof SallyportError) || error.code !== 'login_required') return
+  if (!(error instanceof SallyportError) || (error.code !== 'login_required' && error.code !== 'origin_refused')) return
   reply.raw.setHeader('connection', 'close')
+  if (error.code === 'origin_refused') return
   const failures = logins.failed()
   if (failures === LIMITS.loginFailuresPerMinuteMax) log.warn('many calls to the page have a wrong token or none')
   if (failures > LIMITS.loginFailuresPerMinuteMax) request.raw.socket.destroy()
