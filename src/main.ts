@@ -24,9 +24,6 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
   approver: { summary: "set the operator's password", load: async () => (await import('./cli/approver.ts')).approverCommand },
   open: { summary: "open the operator's page", load: async () => (await import('./cli/open.ts')).openCommand },
   secret: { summary: 'keep secrets in an encrypted vault', load: async () => (await import('./cli/secret.ts')).secretCommand },
-    summary: 'set the password that proves who answers',
-    load: async () => (await import('./cli/approver.ts')).approverCommand,
-  },
   lease: {
     summary: "list and revoke the sessions' leases, rotate their key",
     load: async () => (await import('./cli/lease.ts')).leaseCommand,
