@@ -117,7 +117,9 @@ function judge(
     reasons.push(...(riskOf(part.argv, own, isOfWorkspace) as typeof reasons))
   }
   if (isTooMuch) hazards.push({ program: '*', token: '', letter: 'X', why: 'it has more commands in it than are looked at' })
-  const laundering = parts.map((part) => launderingOf(part.argv, surroundings)).find((why) => why !== undefined)
+  // What a line has in it beside its commands, as what it writes to, is text: each word of it is looked at.
+  const looked = argv === undefined ? [...parts, { argv: ['', ...text.split(/[\s;|&()<>"'`]+/)] }] : parts
+  const laundering = looked.map((part) => launderingOf(part.argv, surroundings)).find((why) => why !== undefined)
   const [first] = parts
   const hardened = argv === undefined ? undefined : hardenGit(argv)
   return {

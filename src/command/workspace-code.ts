@@ -47,11 +47,9 @@ export function runsWorkspaceCode(argv: readonly string[], workspace: string): b
   if (runs === undefined || runs === '') return false
   if (runs === '*') return true
   const words = runs.split(' ')
-  const operands = given.filter(
-    (argument, index) => !argument.startsWith('-') && (index === 0 || !(given[index - 1] ?? '').startsWith('-')),
-  )
+  const first =
+    given.find((argument, index) => !argument.startsWith('-') && (index === 0 || !(given[index - 1] ?? '').startsWith('-'))) ?? ''
   const maybe = given.filter((argument) => !argument.startsWith('-'))
-  const first = operands[0] ?? ''
   // npm takes any beginning of a word; of the others an option before the word may have a value.
   const isOne = (word: string): boolean =>
     words.includes(word) || (name === 'npm' && word.length > 1 && words.some((known) => known.startsWith(word)))

@@ -9,6 +9,8 @@ import { readLayers, type PolicyInput, type Sources } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
+import { lintHostCommands, samplesOf } from './host-commands/lints.ts'
+import { writtenRules } from './host-commands/section.ts'
 import { readRestricted } from './restricted.ts'
 import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
@@ -38,6 +40,7 @@ export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
 export { decideHostCommand, exactPattern, nameRule, workspaceFolder, type HostCommandDecision } from './host-commands/host-commands.ts'
+export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
 export type { PolicyInput } from './layers.ts'
@@ -111,11 +114,20 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
   const rules = effective.rules.map(parseRule)
   const parts = effective.credentials.flatMap(partsOf)
   const conflicts = findConflicts(effective, rules, parts, damage, doubts)
+  const commands = lintHostCommands(writtenRules(layers), effective.hostCommands.mode)
   const resources = findResourceProblems(effective, doubts.has('routes') || damage.hasRoutes)
   return {
-    errors: inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors, ...resources, ...restricted.errors]),
+    errors: inOrder([
+      ...fileErrors,
+      ...partErrors,
+      ...names.errors,
+      ...conflicts.errors,
+      ...commands.errors,
+      ...resources,
+      ...restricted.errors,
+    ]),
     untrusted: restricted.untrusted.map((found) => ({ ...found, message: `${found.message}: ${UNTRUSTED}` })),
-    warnings: inOrder([...conflicts.warnings, ...names.warnings]),
+    warnings: inOrder([...conflicts.warnings, ...commands.warnings, ...names.warnings]),
     isMissing: isMissing || restricted.isMissing,
     sources: { ...sources, restricted: restricted.files },
     build,
@@ -129,6 +141,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       ...effective,
       files: [...effective.files, ...restricted.files.map(({ file }) => file)],
       rules: [...effective.rules, ...restricted.rules],
+      hostCommands: { ...effective.hostCommands, rules: [...effective.hostCommands.rules, ...restricted.commands] },
     }
     return {
       ...compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths),

@@ -20,11 +20,11 @@ export function readArguments(given: readonly string[], table: Pick<ProgramTable
       found.push({ kind: 'operand', text: raw, at, mayBeValue })
       mayBeValue = false
     } else if (table.style === 'exact') {
-      const [name = '', value] = split(raw.replace(/^--/, '-'))
+      const [name, value] = split(raw.replace(/^--/, '-'))
       found.push({ kind: 'option', name, value: value ?? next, at, raw })
       mayBeValue = value === undefined
     } else if (raw.startsWith('--')) {
-      const [name = '', value] = split(raw)
+      const [name, value] = split(raw)
       found.push({ kind: 'option', name, value: value ?? next, at, raw })
       mayBeValue = value === undefined
     } else {

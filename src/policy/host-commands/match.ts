@@ -89,7 +89,7 @@ function hasOption(given: readonly string[], wanted: string): boolean {
     const [name = ''] = wanted.split('=')
     return name !== '--' && given.some((argument) => isBeginning(argument, name))
   }
-  const letters = [...wanted.slice(1)]
+  const letters = wanted.slice(1).split('')
   return letters.every(
     (letter) =>
       given.some((argument) => /^-[^-]/.test(argument) && argument.includes(letter)) ||

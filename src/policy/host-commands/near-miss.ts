@@ -1,5 +1,5 @@
 import type { CommandFacts } from '../../wire/command.ts'
-import { formatPlace } from '../assemble.ts'
+import { formatPlace } from '../place.ts'
 import type { HostCommandRule } from '../model.ts'
 import { isBelow } from './folders.ts'
 import { matchExactly } from './match.ts'
