@@ -47,13 +47,8 @@ export function showExact(text: string, charsMax: number = LIMITS.shownCharsMax)
   const shown = parts.map((part) => spaced(unordered(escaped(quoted(part)))))
   const line = `"${shown.join(foldMark(folded, parts))}"`
   const marks = marksOf(text, deceptions, folded)
-  const isPlain = /^[ -~]*$/.test(text)
-  return {
-    lines: [line],
-    marks,
-    ...(folded && { folded }),
-    ...(!isPlain && { spelled: `"${parts.map((part) => ascii(quoted(part))).join(asciiFold(folded, parts))}"` }),
-  }
+  const spelled = `"${parts.map((part) => spaced(ascii(quoted(part)), '\\{', '}')).join(asciiFold(folded, parts))}"`
+  return { lines: [line], marks, ...(folded && { folded }), ...(/[^ -~⟦⟧]/u.test(line) && { spelled }) }
 }
 
 /**
@@ -73,7 +68,7 @@ export function showProse(text: string): ShownText {
 }
 
 /** Every character outside of printable ASCII by its number. */
-export function ascii(text: string): string {
+function ascii(text: string): string {
   return text.replace(/[^ -~]/gu, numbered)
 }
 

@@ -53,6 +53,7 @@ export function guarded<T>(file: string, work: () => T): T {
     return work()
   } catch (cause) {
     if (cause instanceof SallyportError || !(cause instanceof Error)) throw cause
+    if (codeOf(cause) === 'ERR_INVALID_STATE') throw new SallyportError('controller_unavailable', 'the controller ends', { cause })
     if (cause instanceof SyntaxError) throw invalid(file, 'a row of it is not as it was written', cause)
     const number = 'errcode' in cause && typeof cause.errcode === 'number' ? cause.errcode & 0xff : undefined
     if (number !== undefined && DAMAGED.has(number)) throw invalid(file, cause.message, cause)
