@@ -38,8 +38,8 @@ export function rowsOf(view: View, wording: Wording): Row[] {
 export function measureWith(wording: Wording): Measure {
   return (view) => {
     const question = openedQuestion(view)
-    if (question === undefined || isTooSmall(view.size)) return { lines: 0, room: 0 }
-    return { lines: questionRows(view, question, wording).length, room: view.size.rows - 2 }
+    if (question === undefined || isTooSmall(view.size)) return { lines: [], room: 0 }
+    return { lines: questionRows(view, question, wording).map(({ text }) => text), room: view.size.rows - 2 }
   }
 }
 
@@ -68,8 +68,8 @@ function listRows(view: View, wording: Wording, room: number): Row[] {
 }
 
 function listRow(view: View, question: Question, wording: Wording): Row {
-  const { id, risk, tier, asker, bundle } = question
-  const alike = bundle === undefined ? 0 : [...view.questions.values()].filter((one) => one.bundle === bundle && waits(one)).length
+  const { id, risk, tier, asker } = question
+  const alike = alikeOf(view, question)
   const words = [
     stateOf(view, question),
     tier,
@@ -81,6 +81,11 @@ function listRow(view: View, question: Question, wording: Wording): Row {
   const isChosen = id === view.selected
   const style = isChosen ? 'chosen' : risk.level === 'dangerous' ? 'warning' : waits(question) ? 'plain' : 'faint'
   return { text: `${isChosen ? '>' : ' '}${words.join(' ')}`, style }
+}
+
+/** How many equal ones wait, with it. */
+function alikeOf({ questions }: View, { bundle }: Question): number {
+  return bundle === undefined ? 0 : [...questions.values()].filter((one) => one.bundle === bundle && waits(one)).length
 }
 
 /** How much time is left, or how it ended. */
@@ -125,7 +130,8 @@ function titleOf(view: View): string {
   if (question !== undefined) {
     const by = question.answer === undefined ? '' : ` by ${oneLine(question.answer.by)}`
     const state = waits(question) ? stateOf(view, question).trim() : `${question.state.toUpperCase()}${by}`
-    return `${state} ${question.tier} ${question.risk.level} ${question.subject.kind} ${question.id}`
+    const alike = alikeOf(view, question)
+    return `${state} ${question.tier} ${question.risk.level}${alike > 1 ? ` (${alike} alike)` : ''} ${question.subject.kind} ${question.id}`
   }
   const all = [...view.questions.values()]
   const pending = all.filter(waits).length
@@ -155,7 +161,7 @@ function footerOf(view: View, wording: Wording): Row {
   if (opened === undefined) return say(isWide ? 'j k move  enter look  tab pending/recent  ? keys  q quit' : 'enter ? q')
   const question = openedQuestion(view)
   if (question === undefined || !waits(question)) return say('settled: q goes back')
-  const left = measureWith(wording)(view).lines - opened.seenLines
+  const left = measureWith(wording)(view).lines.length - opened.seenLines
   if (left > 0) return say(isWide ? `${left} more lines: space shows them  d deny  q back` : `${left} more: space`, 'warning')
   if (!isArmed(view)) return say('look')
   if (opened.step === 'remember') return say('y remember  q back')

@@ -34,6 +34,8 @@ export type Opened = {
   readonly seenLines: number
   /** When the last line was on the screen. */
   readonly completeMs: number | undefined
+  /** All that there is to see. When that changes, nothing of it was seen. */
+  readonly content: string
 }
 
 export type Prompt =
@@ -72,8 +74,8 @@ export type Effect =
 
 export type Step = { readonly view: View; readonly effects: readonly Effect[] }
 
-/** How many lines the opened question has at this size, and how many of them are shown at once: 0 when there is no room to look at it. */
-export type Measure = (view: View) => { readonly lines: number; readonly room: number }
+/** The lines of the opened question at this size, and how many of them are shown at once: 0 when there is no room to look at it. */
+export type Measure = (view: View) => { readonly lines: readonly string[]; readonly room: number }
 
 export function openView(size: Size, now: number, elapsedMs: number): View {
   return {
@@ -158,10 +160,13 @@ function looked(view: View, measure: Measure): View {
   const { opened, elapsedMs } = view
   if (opened === undefined || view.isHelp || openedQuestion(view) === undefined) return view
   const { lines, room } = measure(view)
-  const scroll = Math.max(0, Math.min(opened.scroll, lines - room))
-  const seenLines = scroll <= opened.seenLines && room > 0 ? Math.max(opened.seenLines, Math.min(lines, scroll + room)) : opened.seenLines
-  const completeMs = opened.completeMs ?? (seenLines >= lines && room > 0 ? elapsedMs : undefined)
-  return { ...view, opened: { ...opened, scroll, seenLines, completeMs } }
+  const content = lines.join('\n')
+  const before = content === opened.content ? opened : { ...anew(opened.id, opened.step), scroll: opened.scroll, content }
+  const count = lines.length
+  const scroll = Math.max(0, Math.min(before.scroll, count - room))
+  const seenLines = scroll <= before.seenLines && room > 0 ? Math.max(before.seenLines, Math.min(count, scroll + room)) : before.seenLines
+  const completeMs = before.completeMs ?? (seenLines >= count && room > 0 ? elapsedMs : undefined)
+  return { ...view, opened: { ...before, scroll, seenLines, completeMs } }
 }
 
 function told(view: View, line: QuestionLine): View {
@@ -362,5 +367,5 @@ function releaseOf(view: View): Effect[] {
 }
 
 function anew(id: string, at: Opened['step']): Opened {
-  return { id, step: at, scroll: 0, seenLines: 0, completeMs: undefined }
+  return { id, step: at, scroll: 0, seenLines: 0, completeMs: undefined, content: '' }
 }

@@ -68,7 +68,7 @@ export function filterFor(stream: NodeJS.WriteStream, tty: boolean, env: Io['env
 }
 
 /** Whether the terminal reads UTF-8, as locale(7) says. Without a word about it: no. */
-function isUtf8(env: Io['env']): boolean {
+export function isUtf8(env: Io['env']): boolean {
   return /utf-?8/i.test(env['LC_ALL'] || env['LC_CTYPE'] || env['LANG'] || '')
 }
 
