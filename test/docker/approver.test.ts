@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { chownSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Question } from '../../src/wire/question.ts'
@@ -45,14 +45,17 @@ let watching: ChildProcess | undefined
 before(async () => {
   place = openDaemonPlace()
   upstream = await openContainerUpstream([API, ASKED, LATER])
+  place.env['SALLYPORT_SIDECAR_IMAGE'] = 'sallyport/sidecar:approver' // TEMPORARY
   place.env['SALLYPORT_EXTRA_CA'] = upstream.authorityFile
   place.write(join(place.home, 'policies', 'global.yaml'), POLICY)
   workspace = await place.workspace('work', { leaked: `before ${KEY} after\n` })
+  // The agent of a session of root's is uid 10001.
+  chownSync(workspace, 10_001, 10_001)
   daemon = await place.startDaemon()
   await place.must(['secret', 'set', 'API_KEY'], KEY)
   main = await up('main', workspace)
   other = await up('other', await place.workspace('elsewhere'))
-  for (const { id } of [main, other]) await capture('docker', ['network', 'connect', `sallyport-${id}-uplink`, upstream.container])
+  await upstream.join(`sallyport-${main.id}-uplink`)
 })
 
 after(async () => {
@@ -123,14 +126,16 @@ test('I47 with nobody there to ask, what asks is refused at once, and nothing ru
 })
 
 test('I43 what somebody approves runs once, in the workspace’s folder of the host, as it was shown', async () => {
-  const { promise, resolve } = Promise.withResolvers<void>()
   watching = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts'), 'pending', '--watch', '--json'], {
     env: place.env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: 'ignore',
   })
-  watching.stdout?.once('data', () => resolve())
-  await promise
-  const request = await run({ argv: ['touch', 'asked'], cwd: '/workspace' })
+  // Until it watches, what asks is refused.
+  const request = await eventually(async () => {
+    const begun = await run({ argv: ['touch', 'asked'], cwd: '/workspace' })
+    assert.equal((await ask('GET', `/v1/requests/${begun.id}?wait=0`)).body.status, 'pending')
+    return begun
+  })
   const question = await asked()
   assert.ok(question.subject.kind === 'command')
   assert.deepEqual(question.subject.argv, ['touch', 'asked'])
@@ -250,7 +255,8 @@ test('a command that runs is killed with all that it started when it is withdraw
 
 test('what the agent left for git keeps host commands out of the workspace until somebody has looked', async () => {
   const agent = (script: string) => capture('docker', ['exec', main.agent.container ?? '', 'sh', '-c', script])
-  await agent('mkdir -p /workspace/nested && cd /workspace/nested && git init -q && git config core.fsmonitor /workspace/evil')
+  const planted = await agent('mkdir /workspace/nested && cd /workspace/nested && git init -q && git config core.fsmonitor /workspace/evil')
+  assert.equal(planted.code, 0, planted.stderr)
   const { status, error } = await ended(await run({ argv: ['uname', '-s'] }))
   assert.deepEqual([status, error?.code], ['failed', 'workspace_suspect'])
   await agent('rm -rf /workspace/nested')

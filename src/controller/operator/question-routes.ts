@@ -55,10 +55,10 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
   })
 
   app.get('/v1/approver', () => ({ available: presence.available }))
-  app.post('/v1/approver/password', async ({ body }, reply) => {
+  app.post('/v1/approver/password', async ({ body }) => {
     const { old, next } = read(PasswordRequest, body)
     const before = old === undefined ? undefined : new Secret('old password', old)
-    await presence.setPassword(before, new Secret('password', next), goneSignal(reply))
+    await presence.setPassword(before, new Secret('password', next))
     return {}
   })
 }
