@@ -165,7 +165,9 @@ class Inbox {
   }
 
   #typePassword(typed: Typed, chunk: Buffer): void {
-    const state = typed.take(chunk)
+    // At the end of what came it is the key. Were it the beginning of a mark, nothing would be answered all the same.
+    const isEscape = chunk.at(-1) === 0x1b
+    const state = isEscape ? ({ kind: 'refused', why: 'not answered' } as const) : typed.take(chunk)
     chunk.fill(0)
     if (state.kind === 'more') return
     if (state.kind === 'done') {

@@ -269,7 +269,9 @@ function pressInQuestion(view: View, opened: Opened, key: Key, isAlone: boolean,
       return scrolled(Number.MAX_SAFE_INTEGER / 2)
     case 'q':
     case 'escape':
-      return opened.step === 'question' ? closed(view) : still({ ...view, opened: anew(opened.id, 'question') })
+      return opened.step === 'question'
+        ? closed(view)
+        : { view: { ...view, opened: anew(opened.id, 'question') }, effects: releaseOf(view) }
     case 'a':
     case 's':
     case 'r':

@@ -1,7 +1,7 @@
 import { IncomingMessage, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import type { Duplex } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
 import { codeOf, ERRORS, SallyportError, type ErrorCode } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
@@ -47,7 +47,7 @@ export function daemonClient(home: string, as?: string): DaemonClient {
     async follow(method, path, body, onLine, signal) {
       const response = await read({ method, path, body, ...(signal && { signal }) })
       try {
-        for await (const text of createInterface({ input: response })) {
+        for await (const text of linesOf(response)) {
           const line = parseQuietly(text)
           if (line['problem'] !== undefined) throw problemOf(line['problem'], 'the daemon gave no reason')
           onLine(line)
@@ -111,6 +111,19 @@ async function refusalOf(socketPath: string, answer: IncomingMessage | Upgraded)
     parseQuietly(await textOf(socketPath, answer, LIMITS.daemonProblemBytesMax)),
     `the daemon answered ${answer.statusCode ?? 0}`,
   )
+}
+
+/** What ends a line is LF alone: readline takes U+2028 for an end too, which may be in a text of an agent. */
+async function* linesOf(response: IncomingMessage): AsyncGenerator<string, void> {
+  const decoder = new StringDecoder('utf8')
+  let rest = ''
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    const lines = (rest + decoder.write(piece)).split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > LIMITS.daemonAnswerBytesMax) throw new Error(`a line is longer than ${LIMITS.daemonAnswerBytesMax} characters`)
+    yield* lines
+  }
+  if (rest !== '') yield rest
 }
 
 async function textOf(socketPath: string, response: IncomingMessage, bytesMax: number): Promise<string> {

@@ -37,6 +37,7 @@ export type Operator = AsyncDisposable & {
   login(): string
 }
 
+const log = createLog('silent')
 const FILES: ReadonlyMap<string, PageFile> = new Map([
   ['/', { type: 'text/html; charset=utf-8', body: Buffer.from('<!doctype html>the page') }],
 ])
@@ -44,7 +45,6 @@ const FILES: ReadonlyMap<string, PageFile> = new Map([
 /** The operator's API of a daemon, on its socket and on loopback, with real questions and real presence. Sessions it has none. */
 export async function openOperator(options: { system?: System; systemPrompt?: SystemPrompt; isWatched?: boolean } = {}): Promise<Operator> {
   const { system = realSystem, systemPrompt = noPrompt, isWatched = true } = options
-  const log = createLog('silent')
   await using parts = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-operator-'))
   parts.defer(() => rm(folder, { recursive: true, force: true }))
