@@ -234,5 +234,7 @@ export const WRITERS: ProgramTable = {
 }
 
 function reader(names: string, rows: ProgramTable['rows'], valued: string): ProgramTable {
-  return { names: list(names), style: 'gnu', valued, rows, readOnly: ['*'] }
+  // One that writes whatever it is told only says its version.
+  const isReader = rows.every(({ operandsMin }) => operandsMin !== 0)
+  return { names: list(names), style: 'gnu', valued, rows, readOnly: [isReader ? '*' : '--version'] }
 }
