@@ -147,15 +147,14 @@ async function explain(argv: readonly string[], io: Io): Promise<number> {
       cwd: { type: 'string' },
       ...LAYER_FLAGS,
     },
-    { min: 0, max: 1, names: ['URL'], usage: `${EXPLAIN}\n       ${EXPLAIN_COMMAND}` },
+    { min: 0, max: 1, names: ['URL'], usage: EXPLAIN },
   )
   const [url] = positionals
-  if (
-    (url === undefined) === (values.command === undefined) ||
-    (values.command !== undefined && values.method !== undefined) ||
-    (url !== undefined && values.cwd !== undefined)
-  )
-    throw new SallyportError('usage', 'explain is about a URL, or about --command LINE: name one', { hint: `usage: ${EXPLAIN}` })
+  if (url === undefined && values.command === undefined) throw new SallyportError('usage', 'URL is missing', { hint: `usage: ${EXPLAIN}` })
+  if (values.command === undefined ? values.cwd !== undefined : url !== undefined || values.method !== undefined)
+    throw new SallyportError('usage', 'a URL has a --method, a --command has a --cwd: explain is about one of them', {
+      hint: `usage: ${EXPLAIN}\n       ${EXPLAIN_COMMAND}`,
+    })
   const { policy } = await load(values.policy, values, io)
   if (values.command !== undefined) {
     const explained = await explainCommand(

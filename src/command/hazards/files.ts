@@ -151,8 +151,8 @@ export const SORT: ProgramTable = {
 /** Coreutils that only read, and what each of them does beyond that. */
 export const READERS: readonly ProgramTable[] = [
   reader('uniq', [row('W', '', 'writes its second operand', { operandsMin: 2 })], 'fsw'),
-  reader('split', [row('X', '--filter', RUN), row('W', '', WRITE, { operandsMin: 0 })], 'abClnt'),
-  reader('csplit', [row('W', '', WRITE, { operandsMin: 0 })], 'bfn'),
+  reader('split', [row('X', '--filter', RUN), row('W', '', WRITE, { operandsMin: 0, unless: '--version' })], 'abClnt'),
+  reader('csplit', [row('W', '', WRITE, { operandsMin: 0, unless: '--version' })], 'bfn'),
   reader('wc du', [row('R', '--files0-from', READ), row('R', '-X --exclude-from -L --dereference', READ)], 'dBt'),
   reader('tail head', [row('R', '-f -F --follow --retry --pid', 'waits without end')], 'cns'),
   reader(
@@ -234,5 +234,7 @@ export const WRITERS: ProgramTable = {
 }
 
 function reader(names: string, rows: ProgramTable['rows'], valued: string): ProgramTable {
-  return { names: list(names), style: 'gnu', valued, rows, readOnly: ['*'] }
+  // One that writes whatever it is told only says its version.
+  const isReader = rows.every(({ operandsMin }) => operandsMin !== 0)
+  return { names: list(names), style: 'gnu', valued, rows, readOnly: [isReader ? '*' : '--version'] }
 }

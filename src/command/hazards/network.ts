@@ -126,7 +126,7 @@ export const PSQL: ProgramTable = {
   valued: 'cdfFhLopPRTUv',
   operandsAreNames: true,
   rows: [
-    row('X', '', 'starts with what .psqlrc says: -X keeps it from that', { operandsMin: 0, unless: '-X --no-psqlrc' }),
+    row('X', '', 'starts with what .psqlrc says: -X keeps it from that', { operandsMin: 0, unless: '-X --no-psqlrc --version -V' }),
     row('X', '-c --command', 'a command of psql itself, or a program of the server', {
       value: /\\|\bprogram\b|\bcopy\b|pg_read|pg_write|lo_(?:im|ex)port|dblink|\bdo\b/i,
     }),

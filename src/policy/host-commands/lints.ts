@@ -88,7 +88,8 @@ function ruleProblems(rule: HostCommandRule, entry: WrittenRule['entry']): strin
   return found
 }
 
-function exampleProblems(rule: HostCommandRule, { match = [], not_match: not = [] }: WrittenRule['entry']): string[] {
+/** Commands of `match` and `not_match` with which a rule does not do what they say. */
+export function exampleProblems(rule: HostCommandRule, { match = [], not_match: not = [] }: WrittenRule['entry']): string[] {
   const tokens = tokensOf(rule)
   const isAbout = (argv: readonly string[]): boolean =>
     rule.list === 'allow' ? matchExactly(tokens, argv).isMatch : matchLoosely(tokens, argv)

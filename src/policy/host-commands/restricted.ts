@@ -2,7 +2,7 @@ import type { PolicyDocument } from '../document.ts'
 import { entriesOf, valueAt } from '../entries.ts'
 import type { Layer } from '../layers.ts'
 import type { Diagnostic, HostCommandRule } from '../model.ts'
-import { lintHostCommands } from './lints.ts'
+import { exampleProblems } from './lints.ts'
 import { CommandRule, HostCommands } from './schema.ts'
 import { writtenRules } from './section.ts'
 
@@ -28,7 +28,7 @@ export function restrictedCommands(layers: readonly Layer[]): {
       restricted: true,
       from,
     })),
-    errors: lintHostCommands(written, { value: 'allowlist' }).errors,
+    errors: written.flatMap(({ rule, entry }) => exampleProblems(rule, entry).map((message) => ({ ...rule.from, message }))),
   }
 }
 
