@@ -1,6 +1,6 @@
 /** I41-approvals: an answer that holds for longer opens what was shown and nothing else, and beats no denial. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { parse } from 'yaml'
@@ -241,4 +241,14 @@ test('twenty rules that are remembered at once are all in the layer', async () =
   )
   const text = readFileSync(layerOf(desk), 'utf8')
   for (const { rule } of asked) assert.ok(text.includes(`"${rule}"`), rule)
+})
+
+test('I41-approvals a layer that somebody put there, or that was left there, allows nothing once a controller has begun', async () => {
+  await using desk = await openDesk()
+  await answerFor(desk, NETWORK, 'remember', 'allow', { rule: NETWORK.remember?.rule ?? '' })
+  const right = readFileSync(layerOf(desk), 'utf8')
+  const stranger = rememberedFile(join(desk.folder, 'policies', 'remembered'), '/home/op/another')
+  for (const path of [layerOf(desk), stranger]) writeFileSync(path, 'version: 1\nnetwork:\n  mode: open\n')
+  await desk.reopen()
+  assert.deepEqual([readFileSync(layerOf(desk), 'utf8'), existsSync(stranger)], [right, false])
 })

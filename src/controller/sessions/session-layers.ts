@@ -4,17 +4,18 @@ import { dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { PolicyInput } from '../../policy/policy.ts'
+import { rememberedFile } from '../approvals/approvals.ts'
 import { readWorkspaceFile, realWorkspace, WORKSPACE_POLICY, type WorkspaceFile } from './workspace-file.ts'
 import type { TrustStore } from './workspace-trust.ts'
 
-/** Whose word a layer is. `own` is the workspace's own policy, once the operator has accepted it. */
-export type LayerKind = 'global' | 'role' | 'own' | 'workspace' | 'session'
+/** Whose word a layer is. `own` is the workspace's own policy, once the operator has accepted it; `remembered` is what was answered for good. */
+export type LayerKind = 'global' | 'role' | 'own' | 'workspace' | 'remembered' | 'session'
 
 /** One layer, read: what is judged is what is used. */
 export type SessionLayer = { readonly layer: LayerKind; readonly file: string; readonly text: string }
 
 export type SessionLayers = {
-  /** In the order in which they count: global → role → the workspace's own where it is trusted → the operator's for it → session. */
+  /** In the order in which they count: global → role → the workspace's own where it is trusted → the operator's for it → what was remembered for it → session. */
   readonly files: readonly SessionLayer[]
   /** May only deny or ask: the workspace's own policy until it is trusted. */
   readonly restricted: readonly { readonly file: string; readonly text: string }[]
@@ -91,6 +92,7 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
       ...(role === undefined ? [] : take('role', join(policies, 'roles', `${role}.yaml`), true)),
       ...own.trusted,
       ...take('workspace', join(folder, 'policy.yaml'), false),
+      ...take('remembered', rememberedFile(join(policies, 'remembered'), workspace), false),
       ...sessionFiles.flatMap((file) => take('session', file, true)),
     ],
     restricted: own.restricted,
