@@ -15,16 +15,16 @@ export const APPROVAL_LIMITS = {
   /** An answer so soon after its question was shown is refused: it was meant for something else. `answered_too_soon` */
   debounceMs: 400,
   /** After so many equal answers in a row it is offered to give the same to all further ones of the session. */
-  offerAllowAfter: 5,
-  offerDenyAfter: 3,
+  offerAllowAnswersMin: 5,
+  offerDenyAnswersMin: 3,
   /** Questions whose equals are counted, and answers that hold for a session. The oldest give way. */
   equalsCountedMax: 1_000,
   sessionGrantsMax: 1_000,
   /** Questions that are settled and still listed: so many, and together so long. The oldest give way. */
   questionsKeptMax: 1_000,
   questionsKeptBytesMax: 64 * 1024 * 1024,
-  /** Those that one list gives where it is not told, and at most. */
-  questionsListed: 100,
+  /** Those of them that one list gives where it is not told. */
+  questionsRecentMax: 100,
   /** Another process that has the file open is waited for so long. */
   questionsBusyMs: 5_000,
   /** The life of a remembered rule, and the longest; the rules of one workspace. */

@@ -45,8 +45,8 @@ export function summaryOf({ subject }: Pick<Question, 'subject'>): string {
 const NONE: ShownText = { lines: ['none'], marks: [] }
 const TIERS = { T0: 'a key or a click (T0)', T1: 'the password (T1)', T2: 'the operating system (T2)', T3: 'a passkey (T3)' } as const
 const OFFERS = {
-  allow: `the last ${LIMITS.offerAllowAfter} like it were allowed: it can be allowed for the session`,
-  deny: `the last ${LIMITS.offerDenyAfter} like it were denied: it can be denied for the session`,
+  allow: `the last ${LIMITS.offerAllowAnswersMin} like it were allowed: it can be allowed for the session`,
+  deny: `the last ${LIMITS.offerDenyAnswersMin} like it were denied: it can be denied for the session`,
 } as const
 
 /** What is hostile is said first, by the section that it is in. */

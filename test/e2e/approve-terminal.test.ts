@@ -222,7 +222,13 @@ test('hostile text reaches the terminal escaped: no sequence, no control and no 
   await using operator = await openOperator()
   const hostile = HOSTILE_TEXTS.filter((text) => !text.includes('\0'))
   for (const [index, text] of hostile.entries()) {
-    const wish = wishOf({ session: `s${index}`, reason: text, subject: commandSubject(['gh', text]), rule: text.slice(0, 200), expiresInMs: 600_000 })
+    const wish = wishOf({
+      session: `s${index}`,
+      reason: text,
+      subject: commandSubject(['gh', text]),
+      rule: text.slice(0, 200),
+      expiresInMs: 600_000,
+    })
     await operator.ask({ ...wish, asker: { ...wish.asker, sessionName: text.slice(0, 60), agent: text.slice(0, 60) } })
   }
   await using pty = openInbox(operator, { columns: 100, rows: 50 })

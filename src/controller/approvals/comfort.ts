@@ -34,8 +34,8 @@ export function createComfort(): Comfort {
     offer(key, risk) {
       const row = rows.get(key)
       if (row === undefined) return undefined
-      if (row.decision === 'deny') return row.count >= LIMITS.offerDenyAfter ? 'deny' : undefined
-      return row.count >= LIMITS.offerAllowAfter && risk.level !== 'dangerous' ? 'allow' : undefined
+      if (row.decision === 'deny') return row.count >= LIMITS.offerDenyAnswersMin ? 'deny' : undefined
+      return row.count >= LIMITS.offerAllowAnswersMin && risk.level !== 'dangerous' ? 'allow' : undefined
     },
     grant: (key, grant) => keep(grants, key, grant, LIMITS.sessionGrantsMax),
     granted: (key) => grants.get(key),

@@ -1,7 +1,6 @@
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Answer, Outcome, PresenceEvidence, Question, QuestionEvent, QuestionWish } from '../../wire/question.ts'
-import { createEventHub } from '../sessions/event-hub.ts'
 import { checkAnswer } from './answer-checks.ts'
 import { questionOf } from './asked.ts'
 import { createComfort, type Grant } from './comfort.ts'
@@ -11,6 +10,7 @@ import type { Approvals, ApprovalsParts, WatchKind } from './model.ts'
 import type { QuestionsFile, RememberedRule, Settlement } from './questions-file.ts'
 import { askedRecord, consumedRecord, finishedRecord, settledRecord } from './records.ts'
 import { createRules, type Rules } from './rules.ts'
+import { createWatchers } from './watchers.ts'
 
 const CLOSED = 'the controller ends'
 const GONE = 'who asked waits no more'
@@ -21,10 +21,9 @@ export class Desk implements Approvals {
   readonly #parts: ApprovalsParts
   readonly #rules: Rules
   readonly #held = new Map<string, Held>()
-  readonly #hub = createEventHub<QuestionEvent>()
   readonly #comfort = createComfort()
-  readonly #watchers = new Set<object>()
   readonly #ending = new AbortController()
+  readonly #watchers = createWatchers(this.#ending.signal)
   /** What is being written down. */
   readonly #writing = new Set<Promise<unknown>>()
 
@@ -53,7 +52,7 @@ export class Desk implements Approvals {
     return held.outcome.promise
   }
 
-  list({ state, session, limit = LIMITS.questionsListed }: Parameters<Approvals['list']>[0] = {}): Question[] {
+  list({ state, session, limit = LIMITS.questionsRecentMax }: Parameters<Approvals['list']>[0] = {}): Question[] {
     const waiting = [...this.#held.values()].filter(isWaiting)
     const equals = new Map<string, number>()
     for (const { key } of waiting) equals.set(key, (equals.get(key) ?? 0) + 1)
@@ -139,19 +138,7 @@ export class Desk implements Approvals {
   }
 
   watch(_kind: WatchKind, signal: AbortSignal): AsyncIterable<QuestionEvent> {
-    const end = AbortSignal.any([signal, this.#ending.signal])
-    const watchers = this.#watchers
-    const one = {}
-    if (!end.aborted) watchers.add(one)
-    end.addEventListener('abort', () => watchers.delete(one), { once: true })
-    const events = this.#hub.listen(end)
-    return (async function* () {
-      try {
-        yield* events
-      } finally {
-        watchers.delete(one)
-      }
-    })()
+    return this.#watchers.watch(signal)
   }
 
   endSession(session: string): void {
@@ -179,7 +166,7 @@ export class Desk implements Approvals {
   /** @throws controller_unavailable, approver_absent, too_many_questions */
   #refuse(session: string, isGranted: boolean): void {
     if (this.#ending.signal.aborted) throw new SallyportError('controller_unavailable', CLOSED)
-    if (!isGranted && this.#watchers.size === 0)
+    if (!isGranted && this.#watchers.count === 0)
       throw new SallyportError('approver_absent', 'the operator has to be asked first, and nobody is watching', {
         hint: 'the operator can watch with: sallyport approve, or set up a notification',
       })
@@ -306,7 +293,7 @@ export class Desk implements Approvals {
     this.#settle(held.question, settlement)
     const { state, at: settledAt, note } = settlement
     const question: Question = { ...held.question, state, settledAt, ...(answer && { answer }), ...(note !== undefined && { note }) }
-    this.#hub.emit({ kind: 'settled', question })
+    this.#watchers.emit({ kind: 'settled', question })
     this.#tellFirstOf(held.key, 1)
     return this.#track(this.#recordEnd(held, question, settlement, evidence))
   }
@@ -368,7 +355,7 @@ export class Desk implements Approvals {
 
   #tell(kind: QuestionEvent['kind'], held: Held): Question {
     const question = this.#view(held)
-    this.#hub.emit({ kind, question })
+    this.#watchers.emit({ kind, question })
     return question
   }
 

@@ -25,8 +25,8 @@ export type RememberDoor = {
 export type Remembering = { readonly row: RememberedRule; readonly staged: StagedFile }
 
 export type Remembered = {
-  /** Writes the layers as they have to be now, and removes others. */
-  settle(now: number): Promise<readonly RememberedRule[]>
+  /** Ends the rules whose time is over, and gives them. `isFirst`: writes every layer as it has to be, and removes others. */
+  settle(now: number, isFirst: boolean): Promise<readonly RememberedRule[]>
   /** @throws answer_invalid, approvals_write_failed */
   prepare(question: Question, answer: Answer, now: number): Promise<Remembering>
   /** Writes the layer of one workspace anew. */
@@ -64,13 +64,14 @@ export function createRemembered(
 
   return {
     write,
-    async settle(now) {
+    async settle(now, isFirst) {
       const ended = file.endRules(now)
-      const workspaces = new Set(file.rules().map(({ workspace }) => workspace))
+      const rules = isFirst ? [...ended, ...file.rules()] : ended
+      const workspaces = new Set(rules.map(({ workspace }) => workspace))
       const known = new Set([...workspaces].map((workspace) => rememberedFile(door.folder, workspace)))
-      for (const path of await layersIn(door.folder)) if (!known.has(path)) await rm(path, { force: true })
+      // What a controller that was killed left there, or somebody else made, allows nothing.
+      if (isFirst) for (const path of await layersIn(door.folder)) if (!known.has(path)) await rm(path, { force: true })
       for (const workspace of workspaces) await write(workspace)
-      for (const workspace of new Set(ended.map((rule) => rule.workspace))) if (!workspaces.has(workspace)) door.changed(workspace)
       return ended
     },
     async prepare(question, answer, now) {

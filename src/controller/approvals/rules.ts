@@ -26,8 +26,8 @@ export function createRules(file: QuestionsFile, { remember: door, system, log, 
     return mine
   }
 
-  async function look(): Promise<void> {
-    const ended = (await remembered?.settle(system.now())) ?? []
+  async function look(isFirst: boolean): Promise<void> {
+    const ended = (await remembered?.settle(system.now(), isFirst)) ?? []
     for (const { id, rule } of ended) await audit({ event: 'operator', did: 'rule_ended', details: `${id} ${rule}` })
     schedule()
   }
@@ -38,7 +38,7 @@ export function createRules(file: QuestionsFile, { remember: door, system, log, 
     const soonest = Math.min(...file.rules().map(({ expiresAt }) => expiresAt - system.now()), LIMITS.rememberLookMs)
     timer = setTimeout(
       () => {
-        void inTurn(look).catch((error: unknown) => {
+        void inTurn(() => look(false)).catch((error: unknown) => {
           log.error({ cause: codeOf(error) }, 'remembered rules could not be looked over')
           schedule()
         })
@@ -49,7 +49,7 @@ export function createRules(file: QuestionsFile, { remember: door, system, log, 
   }
 
   return {
-    open: () => inTurn(look),
+    open: () => inTurn(() => look(true)),
     remember: (question, answer, now, approve) =>
       inTurn(async () => {
         if (remembered === undefined) throw new SallyportError('answer_invalid', 'nothing is remembered here')

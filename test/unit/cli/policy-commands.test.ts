@@ -39,6 +39,10 @@ test('what could not be seen in a command is written out for the terminal', asyn
 })
 
 test('policy explain is about a URL or a command, not both', async () => {
-  for (const argv of [['https://a.example.com/', '--command', 'x'], ['https://a.example.com/', '--cwd', 'x'], ['--command', 'x', '--method', 'GET']])
+  for (const argv of [
+    ['https://a.example.com/', '--command', 'x'],
+    ['https://a.example.com/', '--cwd', 'x'],
+    ['--command', 'x', '--method', 'GET'],
+  ])
     await assert.rejects(runCommand(policyCommand, ['explain', ...argv]), { code: 'usage' })
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { test } from 'node:test'
+import { rememberedFile } from '../../../src/controller/approvals/approvals.ts'
 import { freezeLayers, type FrozenLayers } from '../../../src/controller/sessions/frozen-layers.ts'
 import { inputsOf } from '../../../src/controller/sessions/session-layers.ts'
 import { contentDigest } from '../../../src/controller/sessions/workspace-trust.ts'
@@ -26,7 +27,7 @@ async function freeze(setting: LayerSetting, more: Parameters<LayerSetting['laye
 }
 let readCount = 0
 
-test('layers come in the order global, role, the operator’s for the workspace, session; each part says where it is written', async () => {
+test('layers come in the order global, role, the operator’s for the workspace, what was remembered for it, session; each part says where it is written', async () => {
   using setting = layerSetting({
     'home/policies/global.yaml': ruleText('global', 'a.example.com', 'allow', '  mode: open\n'),
     'home/policies/roles/reviewer.yaml': ruleText('role', 'b.example.com', 'deny', '  mode: restricted\n'),
@@ -35,6 +36,8 @@ test('layers come in the order global, role, the operator’s for the workspace,
   })
   setting.write(relative(setting.dir, join(setting.folder, 'policy.yaml')), ruleText('workspace', 'c.example.com', 'ask'))
   setting.write(relative(setting.dir, join(setting.folder, 'workspace')), `${setting.workspace}\n`)
+  const remembered = rememberedFile(join(setting.home, 'policies', 'remembered'), setting.workspace)
+  setting.write(relative(setting.dir, remembered), ruleText('remembered', 'f.example.com', 'allow'))
   const layers = await setting.layers({ role: 'reviewer', sessionFiles: ['one.yaml', 'two.yaml'].map((name) => join(setting.dir, name)) })
   assert.deepEqual(layers.problems, [])
   const policy = loadPolicy(inputsOf(layers).files, { policyDirs: [] })
@@ -45,6 +48,7 @@ test('layers come in the order global, role, the operator’s for the workspace,
       `global ${setting.home}/policies/global.yaml:4`,
       `role ${setting.home}/policies/roles/reviewer.yaml:4`,
       `workspace ${setting.folder}/policy.yaml:4`,
+      `remembered ${remembered}:4`,
       `one ${setting.dir}/one.yaml:4`,
       `two ${setting.dir}/two.yaml:4`,
     ],
@@ -155,7 +159,7 @@ test('what is frozen says what was judged, with all that it extends, from the fo
   assert.equal(verdict(policy.decide(factsOf('GET https://g.example.com/'))), 'denied_by_rule workspace:w')
   assert.deepEqual(
     frozen.files,
-    ['global', 'role', 'own', 'workspace', 'session-0'].map((name) => `current/${name}.yaml`),
+    ['global', 'role', 'own', 'workspace', 'remembered', 'session-0'].map((name) => `current/${name}.yaml`),
   )
   for (const name of readdirSync(join(into, 'current'), { recursive: true, encoding: 'utf8' })) {
     const stat = statSync(join(into, 'current', name))
