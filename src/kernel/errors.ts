@@ -262,6 +262,7 @@ export const ERRORS = {
     exit: 1,
     means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
   },
+  notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS
