@@ -358,6 +358,7 @@ export const ERRORS = {
     status: 403,
     means: 'The host command may run only in a sandbox, and there is none on this machine.',
   },
+  notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

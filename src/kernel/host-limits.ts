@@ -315,4 +315,23 @@ export const HOST_LIMITS = {
   /** The operator at the prompt of the operating system; such prompts at the same time. */
   presencePromptMs: 120_000,
   presencePromptsMax: 4,
+  /** `notify.yaml`, and the ways of notice in it. */
+  notifyFileBytesMax: 64 * 1024,
+  notifyChannelsMax: 16,
+  /** One notice by one way: a program, or a request and its answer. */
+  notifyMs: 10_000,
+  notifyAnswerBytesMax: 256 * 1024,
+  /** After a notice what else is asked is gathered for so long: doubled while more comes, from the first to the second. */
+  notifyPauseMinMs: 2_000,
+  notifyPauseMaxMs: 20_000,
+  /** Questions that are kept for the next notice: more are counted. */
+  notifyHeldMax: 1_000,
+  /** A name, and all that a notice shows of what is asked. */
+  noticeNameCharsMax: 64,
+  noticeSubjectCharsMax: 1_000,
+  /** Answers from a chat are asked for so often while a question waits; a server that holds the request may do so for the second. */
+  chatPollMs: 2_000,
+  chatHoldMs: 20_000,
+  /** After a failure later and later, up to so much. */
+  chatPollMaxMs: 30_000,
 } as const

@@ -19,6 +19,11 @@ export type Presence = {
    */
   prove(tier: Tier, proof: PresenceProof, of: ProofPurpose, signal: AbortSignal): Promise<PresenceEvidence>
   /**
+   * Evidence of T0, for an answer that came by a way whose settings of the operator's say that it may: `means` is its name, as `telegram`.
+   * Nothing was proven but that.
+   */
+  attest(means: string, of: ProofPurpose): PresenceEvidence
+  /**
    * Uses evidence up: it is good once, for the purpose and tier that it was made for, within `LIMITS.presenceEvidenceMs`, and only as the
    * object that `prove` gave.
    * @throws presence_failed
@@ -71,6 +76,12 @@ export async function openPresence({ home, system, log, systemPrompt = openSyste
     }
   }
 
+  const issue = ({ tier, name }: Means, of: ProofPurpose): PresenceEvidence => {
+    const evidence = Object.freeze({ tier, means: name, at: system.now(), digest: of.digest })
+    issued.set(evidence, { ...of, until: system.elapsed() + LIMITS.presenceEvidenceMs })
+    return evidence
+  }
+
   return {
     async prove(tier, proof, of, signal) {
       const needed = neededFor(tier, of)
@@ -78,10 +89,9 @@ export async function openPresence({ home, system, log, systemPrompt = openSyste
       refuseLower(needed, TIER_OF[proof.kind])
       // A no is taken from whoever can say it, without a look at more.
       const means = of.decision === 'deny' ? ({ tier: 'T0', name: 'key' } as const) : await meansOf(proof, of, signal)
-      const evidence = Object.freeze({ tier: means.tier, means: means.name, at: system.now(), digest: of.digest })
-      issued.set(evidence, { ...of, until: system.elapsed() + LIMITS.presenceEvidenceMs })
-      return evidence
+      return issue(means, of)
     },
+    attest: (means, of) => issue({ tier: 'T0', name: means }, of),
     redeem(evidence, tier, of) {
       const made = issued.get(evidence)
       issued.delete(evidence)
