@@ -33,7 +33,10 @@ export class KeptOutput {
   push(chunk: Buffer): void {
     this.#bytes += chunk.length
     let from = 0
-    for (let at = chunk.indexOf(LINE_END); at >= 0; at = chunk.indexOf(LINE_END, from)) {
+    for (;;) {
+      from = this.#skipRepeats(chunk, from)
+      const at = chunk.indexOf(LINE_END, from)
+      if (at < 0) break
       this.#extend(chunk, from, at)
       this.#endLine()
       from = at + 1
@@ -48,6 +51,19 @@ export class KeptOutput {
     this.#endRun()
     const text = this.#kept.text()
     return isOpen && text.endsWith('\n') ? text.slice(0, -1) : text
+  }
+
+  /** Behind the lines that are the last one again: a flood of one line costs little. */
+  #skipRepeats(chunk: Buffer, from: number): number {
+    const last = this.#last
+    if (last === undefined || last.cut > 0 || this.#line.length > 0 || this.#lineCut > 0) return from
+    const { length } = last.text
+    let at = from
+    while (chunk[at + length] === LINE_END && last.text.compare(chunk, at, at + length) === 0) {
+      this.#times += 1
+      at += length + 1
+    }
+    return at
   }
 
   #extend(chunk: Buffer, from: number, to: number): void {
