@@ -18,6 +18,7 @@ import { Logins } from './operator/logins.ts'
 import { addOperatorRoutes } from './operator/operator-routes.ts'
 import { openOperatorApi } from './operator/operator.ts'
 import { takeStreams } from './operator/streams.ts'
+import { addProposalRoutes } from './operator/proposal-routes.ts'
 import { addQuestionRoutes } from './operator/question-routes.ts'
 import type { Surface } from './operator/route-table.ts'
 import { openWeb, type Web } from './operator/web.ts'
@@ -130,6 +131,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     addOperatorRoutes(app, host, running.signal)
     addQuestionRoutes(app, approver, surface)
+    addProposalRoutes(app, approver)
   }
   const { webPort } = config
   const web =

@@ -246,6 +246,7 @@ export const HOST_LIMITS = {
   argumentBytesMax: 131_072,
   reasonCharsMax: 4_000,
   proposalBytesMax: 262_144,
+  proposalsListedMax: 1_000,
   /** A proposal that nobody answered is refused. */
   proposalExpiryMs: 1_800_000,
   /** The body of such a request at the gateway. */

@@ -52,6 +52,18 @@ export const OPERATOR_HEADER = 'sallyport-operator'
 export const AnswerRequest = Answer.extend({ proof: PresenceProof.exactOptional() })
 export type AnswerRequest = z.infer<typeof AnswerRequest>
 
+/** A change that is taken back, with the proof that allowing it took. */
+export const RevertRequest = z.strictObject({ proof: PresenceProof })
+
+/** A change that was proposed and applied. */
+export type ProposalView = {
+  readonly id: string
+  readonly of: string
+  readonly target: string
+  readonly appliedAt: number
+  readonly revertedAt?: number
+}
+
 /** What says which question an operator has in hand. */
 export const ClaimRequest = z.strictObject({ digest: Answer.shape.digest })
 

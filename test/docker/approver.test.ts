@@ -329,6 +329,14 @@ test('I50 a policy that an agent proposes changes nothing until it is approved w
   })
   assert.equal((await ended(body)).status, 'done')
   assert.equal((await fetchLater()).stdout, '200')
+  assert.match(await place.must(['proposals', 'ls']), new RegExp(`^${question.id}  policy `))
+  assert.notEqual((await place.run(['proposals', 'revert', question.id, '--password-stdin'], 'wrong password\n')).code, 0)
+  assert.equal((await fetchLater()).stdout, '200')
+  await eventually(async () => {
+    const { code, stderr } = await place.run(['proposals', 'revert', question.id, '--password-stdin'], `${PASSWORD}\n`)
+    assert.equal(code, 0, stderr)
+  })
+  assert.notEqual((await fetchLater()).stdout, '200')
 })
 
 test('I15 every question and every command is in the controller’s chain with digest, answer and end, and the chain holds', async () => {

@@ -41,6 +41,8 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
   'DELETE /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
   'POST /v1/questions/:id/answer': { presence: 'question', on: BOTH },
+  'GET /v1/proposals': { presence: 'T0', on: BOTH },
+  'POST /v1/proposals/:id/revert': { presence: 'password', on: BOTH },
   'GET /v1/approver': { presence: 'T0', on: BOTH },
   'POST /v1/approver/password': { presence: 'password', on: BOTH },
   // A login makes no other: who opens the page is at the socket.

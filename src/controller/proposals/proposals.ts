@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createTwoFilesPatch } from 'diff'
 import * as z from 'zod'
@@ -8,6 +8,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { readPrivateFile, removePrivateFile, replacePrivateFile } from '../../kernel/private-file.ts'
 import type { System } from '../../kernel/system.ts'
 import { visible } from '../../kernel/visible.ts'
+import type { ProposalView } from '../../wire/operator.ts'
 import type { Asker, Outcome, ProposalSubject, QuestionWish } from '../../wire/question.ts'
 import { denialOf } from '../requests/endings.ts'
 import { targetOf, type ProposalWish } from './targets.ts'
@@ -24,7 +25,7 @@ const Applied = z.strictObject({
   appliedAt: z.int(),
   revertedAt: z.int().optional(),
 })
-export type Applied = z.infer<typeof Applied>
+type Applied = z.infer<typeof Applied>
 
 /** What became of the operator's files. */
 export type ChangeEvent = { readonly what: 'applied' | 'reverted'; readonly id: string; readonly target: string; readonly digest: string }
@@ -48,9 +49,11 @@ export type ProposalParts = {
 /** Changes of the operator's files that agents propose. Nothing of them is ever run, and nothing changes without an answer. */
 export type Proposals = {
   /** Resolves with the id under which it can be taken back. @throws proposal_invalid, approval_denied and its kin, proposal_outdated */
-  propose(asker: Asker, wish: ProposalWish, reason: string, signal: AbortSignal): Promise<Applied>
+  propose(asker: Asker, wish: ProposalWish, reason: string, signal: AbortSignal): Promise<ProposalView>
+  /** Those that were applied, the latest first. */
+  list(): Promise<ProposalView[]>
   /** Puts back what was there before, unless the file has changed since. @throws proposal_invalid, proposal_outdated */
-  revert(id: string): Promise<Applied>
+  revert(id: string): Promise<ProposalView>
 }
 
 const ID = /^[A-Za-z0-9_-]{8,64}$/
@@ -86,11 +89,24 @@ export function createProposals(parts: ProposalParts): Proposals {
         await replacePrivateFile(target, wish.content, system)
         await parts.onChanged(wish.of, asker.workspace)
         await approvals.finished(id, {})
-        return applied
+        return viewOf(applied)
       } catch (error) {
         await approvals.finished(id, { code: codeOf(error) })
         throw error
       }
+    },
+    async list() {
+      const names = await readdir(join(home, 'proposals')).catch((error: unknown) => {
+        if (codeOf(error) === 'ENOENT') return []
+        throw error
+      })
+      const found = await Promise.all(
+        names.filter((name) => name.endsWith('.json')).map((name) => readRecord(join(home, 'proposals', name))),
+      )
+      return found
+        .flatMap((applied) => (applied === undefined ? [] : [viewOf(applied)]))
+        .toSorted((one, another) => another.appliedAt - one.appliedAt)
+        .slice(0, LIMITS.proposalsListedMax)
     },
     async revert(id) {
       const applied = ID.test(id) ? await readRecord(recordOf(id)) : undefined
@@ -104,7 +120,7 @@ export function createProposals(parts: ProposalParts): Proposals {
       const reverted = { ...applied, revertedAt: system.now() }
       await replacePrivateFile(recordOf(id), JSON.stringify(reverted), system)
       await parts.onChanged(applied.of as ProposalSubject['of'], undefined)
-      return reverted
+      return viewOf(reverted)
     },
   }
 }
@@ -131,6 +147,10 @@ function questionOf(asker: Asker, wish: ProposalWish, target: string, before: st
     tier: 'T1',
     expiresInMs: LIMITS.proposalExpiryMs,
   }
+}
+
+function viewOf({ id, of, target, appliedAt, revertedAt }: Applied): ProposalView {
+  return { id, of, target, appliedAt, ...(revertedAt !== undefined && { revertedAt }) }
 }
 
 function outdated(target: string): SallyportError {

@@ -8,7 +8,6 @@ import { rememberedFile } from '../approvals/approvals.ts'
 import { readWorkspaceFile, realWorkspace, WORKSPACE_POLICY, type WorkspaceFile } from './workspace-file.ts'
 import type { TrustStore } from './workspace-trust.ts'
 
-/** Whose word a layer is. `own` is the workspace's own policy, once the operator has accepted it. */
 /** Whose word a layer is. `own` is the workspace's own policy, once the operator has accepted it; `remembered` is what was answered for good. */
 export type LayerKind = 'global' | 'role' | 'own' | 'workspace' | 'remembered' | 'session'
 
@@ -16,7 +15,6 @@ export type LayerKind = 'global' | 'role' | 'own' | 'workspace' | 'remembered' |
 export type SessionLayer = { readonly layer: LayerKind; readonly file: string; readonly text: string }
 
 export type SessionLayers = {
-  /** In the order in which they count: global → role → the workspace's own where it is trusted → the operator's for it → what answers made rules of → session. */
   /** In the order in which they count: global → role → the workspace's own where it is trusted → the operator's for it → what was remembered for it → session. */
   readonly files: readonly SessionLayer[]
   /** May only deny or ask: the workspace's own policy until it is trusted. */
