@@ -10,6 +10,7 @@ import { WORKSPACE } from './sessions/agent-environment.ts'
 import { freezeLayers, frozenPolicy, type FrozenLayers } from './sessions/frozen-layers.ts'
 import { harnessOf, imageOfHarness, type Harness } from './sessions/harness.ts'
 import { layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import { policyFolder } from './sessions/session-names.ts'
 import type { PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
 import type { TrustStore } from './sessions/workspace-trust.ts'
 
@@ -29,6 +30,8 @@ export type Planning = {
   prepare(request: UpRequest, names: PlannedNames): Promise<SessionPlan>
   /** The session's policy as its files are now, in the place of the one before. @throws the same: then that one stays */
   refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
+  /** Of a session's policy as it was frozen last. @throws policy_not_found, policy_invalid */
+  policyDigest(session: string): string
 }
 
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
@@ -76,12 +79,13 @@ export function createPlanning(parts: PlanningParts): Planning {
     async refreeze(names, request) {
       await freeze(names, request)
     },
+    policyDigest: (session) => frozenPolicy(policyFolder(parts.home, session)).digest,
   }
 }
 
 /** The policy of a session that was prepared, also by a daemon before this one. @throws policy_not_found, policy_invalid */
-export function plannedPolicy(policyFolder: string): Policy {
-  return frozenPolicy(policyFolder)
+export function plannedPolicy(folder: string): Policy {
+  return frozenPolicy(folder)
 }
 
 /** `--harness` is a layer of its own, over all others. */

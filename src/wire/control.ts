@@ -90,8 +90,8 @@ const Nothing = z.strictObject({})
 export const FROM_SIDECAR = {
   INIT_HELLO: { params: Hello, result: Welcome },
   GET_SECRETS: { params: Nothing, result: Secrets },
-  /** It has its secrets and serves. */
-  READY: { params: Nothing, result: Nothing },
+  /** It has its secrets and serves, under this policy. */
+  READY: { params: z.strictObject({ policy: Sha256.optional() }), result: Nothing },
   /** Answered when the lines are on disk. */
   AUDIT: { params: Lines, result: Nothing },
 } as const

@@ -128,12 +128,7 @@ class OpenLink {
       guard: this.#guard,
       asks: this.#asks,
       onProven: (proven) => this.#enter(proven),
-      onReady: () => {
-        if (this.#proven !== peer) return
-        this.#isReady = true
-        this.#session.onState('ready')
-        this.#signal()
-      },
+      onReady: (policy) => this.#serves(peer, policy),
       onMismatch: (error) => this.#fail(error),
     })
     this.#peers.add(peer)
@@ -150,6 +145,28 @@ class OpenLink {
     if (this.#proven) throw new SallyportError('control_busy', `a sidecar of session ${this.#session.id} is connected`)
     this.#proven = peer
     this.#session.onState('connected')
+  }
+
+  /** I18: a gate that started or connected while its policy was replaced has the last one before it counts as ready. */
+  async #serves(peer: Peer, policy: string | undefined): Promise<void> {
+    const session = this.#session
+    try {
+      if (session.policyDigest !== undefined && session.policyDigest() !== policy)
+        await peer.channel.request('POLICY', {}, LIMITS.controlAnswerMs)
+    } catch (error) {
+      const fault =
+        error instanceof SallyportError ? error : new SallyportError('internal', 'its policy cannot be compared', { cause: error })
+      this.#parts.log.error(
+        { session: session.id, code: fault.code },
+        `the sidecar does not take the policy that is in force: ${fault.message}`,
+      )
+      // It comes again, and is asked again.
+      return peer.channel.close()
+    }
+    if (this.#proven !== peer) return
+    this.#isReady = true
+    this.#session.onState('ready')
+    this.#signal()
   }
 
   #leave(peer: Peer | undefined): void {

@@ -15,6 +15,8 @@ export type LinkedSession = {
   readonly owner?: { readonly uid: number; readonly gid: number }
   verifyLease(token: string): boolean
   secrets(): Promise<SecretBundle>
+  /** Of the policy that the gate has to have in force. Not given: whatever it has will do. @throws policy_not_found, policy_invalid */
+  policyDigest?(): string
   authority(): { readonly certificatePem: string; readonly keyPem: string }
   /** SHA-256, hex, of each text that the agent may show as its lease. None: nothing is taken for one. */
   agentLeases?(): readonly string[]

@@ -18,7 +18,8 @@ export type PeerParts = Pick<LinksParts, 'version' | 'graceMs' | 'system'> & {
   readonly helloMs: number
   /** It has proven itself. @throws control_busy when another has before, control_refused when the session is over */
   onProven(peer: Peer): void
-  readonly onReady: () => void
+  /** It serves under a policy with this digest, where it says so. Never rejects. */
+  readonly onReady: (policy: string | undefined) => Promise<void>
   /** Its proof was good, and its version is not ours. */
   onMismatch(error: SallyportError): void
 }
@@ -110,7 +111,7 @@ class SidecarPeer implements Peer {
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }
       case 'READY':
-        onReady()
+        void onReady(parsed(FROM_SIDECAR.READY.params.safeParse(params).data, method).policy)
         return {}
       case 'AUDIT':
         await guard.accept(parsed(FROM_SIDECAR.AUDIT.params.safeParse(params).data, method).lines)

@@ -78,6 +78,7 @@ export async function openGateLink(
         throw error
       }
     },
+    policyDigest: () => parts.policyDigest(id),
     authority() {
       // After a restart of the controller the key is gone with its memory. A sidecar that runs on has its own still.
       if (live.authority === undefined) {

@@ -77,6 +77,8 @@ export type SessionParts = {
   prepare(request: UpRequest, session: PlannedNames): Promise<SessionPlan>
   /** The policy as its files are now, for a gate that runs. @throws policy_invalid and its kin: then the old one is there still */
   refreeze(session: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
+  /** Digest of the policy that a session's gate has to have in force. @throws policy_not_found, policy_invalid */
+  policyDigest(session: string): string
   readonly workspace: {
     /** `filesDir` is the session's own, for empty files that lie over hidden ones. */
     mounts(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>): Promise<WorkspaceMounts>
