@@ -94,6 +94,8 @@ export const HOST_LIMITS = {
   /** A sidecar that lost its controller tries again after times that double from the first to the second. */
   controlBackoffMinMs: 200,
   controlBackoffMaxMs: 10_000,
+  /** Over the engine's streams it is the controller that comes again, so long after it lost a gate that runs. */
+  controlReattachMs: 1_000,
   /** Connections of one session's socket without a proof, and how many are taken in a second: more are closed at once. */
   controlStrangersMax: 4,
   controlConnectionsPerSecondMax: 10,

@@ -24,6 +24,8 @@ export type LinkedSession = {
   onLines(lines: readonly string[]): Promise<void>
   /** The last of them that is on disk: after a restart of the daemon the sidecar goes on behind it. */
   lastLine?(): ChainMark | undefined
+  /** The streams of the gate anew, where no socket can be mounted and it runs. Asked for when they ended. */
+  attachAgain?(): Promise<Duplex | undefined>
   onState(state: 'connected' | 'ready' | 'lost'): void
 }
 

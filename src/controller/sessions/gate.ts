@@ -88,6 +88,11 @@ export async function openGateLink(
       return live.authority
     },
     agentLeases: () => record.agentLeases,
+    async attachAgain() {
+      const { sidecar } = (parts.state.row(id)?.record as SessionRecord | undefined)?.ids ?? {}
+      const found = sidecar === undefined ? undefined : await parts.engine.inspect(sidecar)
+      return found?.State.Running === true ? await controlStream(parts.engine, found.Id) : undefined
+    },
     onLines: (lines) => parts.auditLines(id, lines),
     lastLine: () => parts.lastAuditLine(id),
     onState(state) {
