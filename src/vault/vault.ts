@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import type { Secret } from '../kernel/secret.ts'
+import type { SecretHolder } from '../wire/secret-holder.ts'
 import type { System } from '../kernel/system.ts'
 import { makeDatabase, openDatabase, refuseExisting } from './database.ts'
 import type { VaultEvent } from './events.ts'
@@ -18,6 +19,7 @@ export type { VaultEvent } from './events.ts'
 export { openKeyring, type Keyring } from './keyring.ts'
 export { defaultKeyFile, placeFile, readPassphraseFile } from './own-files.ts'
 export { KEY, type Problem, type SecretRow } from './rows.ts'
+export { scopeOfWorkspace } from './scope.ts'
 export { checkSecret, type SetOptions } from './secrets.ts'
 export { nameOf, UNLOCK_METHODS, type Unlock, type UnlockMethod } from './unlock.ts'
 
@@ -41,8 +43,11 @@ export type Vault = AsyncDisposable & {
    * when it is read: by `get`, an export or a new key.
    */
   problems(): Problem[]
-  /** @throws secret_missing; vault_corrupt for one that has a problem */
-  get(key: string): Secret
+  /**
+   * Without a holder it is the operator who asks.
+   * @throws secret_missing; vault_corrupt for one that has a problem; secret_not_permitted where its scope leaves the holder out
+   */
+  get(key: string, holder?: SecretHolder): Secret
   /** What the options leave out stays as it is. @throws secret_invalid, config_invalid, vault_full */
   set(key: string, value: Secret, options?: SetOptions): SecretRow
   /** @throws secret_missing */
@@ -128,7 +133,7 @@ function vaultOf(parts: VaultParts, close: () => void): Vault {
     },
     list: () => reading(parts, (opened) => readRows(opened).rows),
     problems: () => reading(parts, (opened) => readRows(opened).problems),
-    get: (key) => getSecret(parts, key),
+    get: (key, holder) => getSecret(parts, key, holder),
     set: (key, value, options = {}) => setSecret(parts, key, value, options),
     remove: (key) => removeSecret(parts, key),
     tag: (key, tags) => tagSecret(parts, key, tags),

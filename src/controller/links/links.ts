@@ -14,7 +14,8 @@ export type LinkedSession = {
   /** Whom the sidecar runs as: owner of folder, socket and lease where this process is root. */
   readonly owner?: { readonly uid: number; readonly gid: number }
   verifyLease(token: string): boolean
-  secrets(): Promise<SecretBundle>
+  /** Ended by the signal: whoever asked is gone. */
+  secrets(signal: AbortSignal): Promise<SecretBundle>
   /** Of the policy that the gate has to have in force. Not given: whatever it has will do. @throws policy_not_found, policy_invalid */
   policyDigest?(): string
   authority(): { readonly certificatePem: string; readonly keyPem: string }

@@ -39,6 +39,7 @@ class SidecarPeer implements Peer {
   readonly channel: Channel
   readonly #parts: PeerParts
   readonly #late: NodeJS.Timeout
+  readonly #gone = new AbortController()
   #isProven = false
   #isRefused = false
   #hasSpoken = false
@@ -55,7 +56,10 @@ class SidecarPeer implements Peer {
       system: parts.system,
     })
     this.#late = setTimeout(() => this.channel.close(refused('no INIT_HELLO in time')), parts.helloMs)
-    void this.channel.closed.then(() => clearTimeout(this.#late))
+    void this.channel.closed.then(() => {
+      clearTimeout(this.#late)
+      this.#gone.abort(new SallyportError('control_unreachable', 'the sidecar that asked is gone'))
+    })
   }
 
   get isProven(): boolean {
@@ -107,7 +111,7 @@ class SidecarPeer implements Peer {
     switch (method) {
       case 'GET_SECRETS': {
         if (this.#parts.asks.take(1) > 0) throw broken('GET_SECRETS again and again')
-        const { version, values } = await session.secrets()
+        const { version, values } = await session.secrets(this.#gone.signal)
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }
       case 'READY':

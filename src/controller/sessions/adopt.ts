@@ -77,7 +77,9 @@ async function adoptOne(
   try {
     if (row.state !== 'running') throw new SallyportError('session_not_running', `it was ${row.state}: ${row.step}`)
     if (parts.state.isRevoked(id)) throw new SallyportError('session_revoked', 'its leases were revoked')
+    live.rising = [signal]
     await resume(parts, record, live, info, onGate, signal)
+    live.rising = undefined
     await parts.audit({ ...event, event: 'adopted' })
     return live
   } catch (error) {

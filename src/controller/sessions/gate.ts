@@ -17,6 +17,8 @@ export type LiveSession = {
   gateHealthy: boolean
   /** Why the gate's secrets could not be had when it asked last. */
   secretsFault: SallyportError | undefined
+  /** What ends its start, while it starts. */
+  rising: readonly [AbortSignal] | undefined
   /** Opened at the first forwarded connection. */
   relay: Promise<Relay> | undefined
 }
@@ -30,6 +32,7 @@ export function newLive(id: string): LiveSession {
     agentExitCode: undefined,
     gateHealthy: false,
     secretsFault: undefined,
+    rising: undefined,
     relay: undefined,
   }
 }
@@ -69,10 +72,10 @@ export async function openGateLink(
         return false
       }
     },
-    async secrets() {
+    async secrets(signal) {
       live.secretsFault = undefined
       try {
-        return await parts.secrets(id)
+        return await parts.secrets(id, AbortSignal.any([signal, ...(live.rising ?? [])]))
       } catch (error) {
         if (error instanceof SallyportError) live.secretsFault = error
         throw error

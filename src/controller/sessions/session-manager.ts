@@ -54,7 +54,10 @@ export class SessionManager {
         state.step(id, what)
         progress(what)
       }
+      rising.live.rising = [stop]
       await bringUp(this.#parts, rising, step, stop)
+      // From here on it is of no matter to the session whether somebody waits for it.
+      rising.live.rising = undefined
       const { agent } = rising.record.ids
       if (request.tty && request.size !== undefined && agent !== undefined) await this.#parts.engine.resize(agent, request.size)
       step('running')

@@ -85,7 +85,8 @@ export type SessionParts = {
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
   }
-  secrets(session: string): Promise<SecretBundle>
+  /** Ended by the signal at once: nobody waits for them any more. */
+  secrets(session: string, signal: AbortSignal): Promise<SecretBundle>
   /** A new certificate authority; kept in memory here. */
   createAuthority(session: string): AuthorityPair
   /** What the sidecar recorded, into the session's chain. */
