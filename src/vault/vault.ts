@@ -12,7 +12,7 @@ import { changeLock, rotateDataKey } from './rekey.ts'
 import { readRows, type Problem, type SecretRow } from './rows.ts'
 import { KEY_BYTES } from './seal.ts'
 import { getSecret, removeSecret, setSecret, tagSecret, type SetOptions } from './secrets.ts'
-import { exportSecrets, importSecrets } from './transfer.ts'
+import { exportSecrets, importSecrets, openExport, type OpenedExport } from './transfer.ts'
 import { dropLock, makeLock, openLock, type Lock, type Unlock, type UnlockMethod } from './unlock.ts'
 
 export type { VaultEvent } from './events.ts'
@@ -20,6 +20,7 @@ export { openKeyring, type Keyring } from './keyring.ts'
 export { defaultKeyFile, placeFile, readPassphraseFile } from './own-files.ts'
 export { KEY, type Problem, type SecretRow } from './rows.ts'
 export { scopeOfWorkspace } from './scope.ts'
+export { openExport } from './transfer.ts'
 export { checkSecret, type SetOptions } from './secrets.ts'
 export { nameOf, UNLOCK_METHODS, type Unlock, type UnlockMethod } from './unlock.ts'
 
@@ -62,6 +63,8 @@ export type Vault = AsyncDisposable & {
   exportSealed(passphrase: Secret): Promise<string>
   /** All of it or nothing; gives how many were stored. @throws sealed_invalid, import_conflict unless `replace`, vault_full */
   importSealed(text: string, passphrase: Secret, options?: { readonly replace?: boolean }): Promise<number>
+  /** The same with a file that `openExport` opened. @throws import_conflict unless `replace`, vault_full */
+  importOpened(secrets: OpenedExport, options?: { readonly replace?: boolean }): number
 }
 
 type Outside = Pick<System, 'now' | 'random'>
@@ -140,7 +143,8 @@ function vaultOf(parts: VaultParts, close: () => void): Vault {
     rotateKey: (to) => rotateDataKey(parts, to),
     rewrap: (to) => changeLock(parts, to),
     exportSealed: (passphrase) => exportSecrets(parts, passphrase),
-    importSealed: (text, passphrase, { replace = false } = {}) => importSecrets(parts, text, passphrase, replace),
+    importSealed: async (text, passphrase, { replace = false } = {}) => importSecrets(parts, await openExport(text, passphrase), replace),
+    importOpened: (secrets, { replace = false } = {}) => importSecrets(parts, secrets, replace),
     [Symbol.asyncDispose]: () => Promise.resolve(close()),
   }
 }

@@ -6,6 +6,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
+import { Secret } from '../../src/kernel/secret.ts'
+import { sealSecrets } from '../../src/vault/sealed.ts'
 import { openVault, scopeOfWorkspace } from '../../src/vault/vault.ts'
 import { system } from '../../src/kernel/system.ts'
 import { runProgram, type Ended } from '../support/command.ts'
@@ -218,6 +220,25 @@ test('export and import carry all secrets to another home; a wrong passphrase, a
   assert.equal((await other.run(['import', output, '--replace', '--passphrase-file', right])).code, 0)
   assert.equal(await stored(other, 'A'), CANARY)
 })
+
+for (const { what, passphrase, payload } of [
+  { what: 'a wrong passphrase', passphrase: 'canary of another passphrase', payload: {} },
+  { what: 'a name in the file that is none', passphrase: PASSPHRASE, payload: { key: 'A B' } },
+  { what: 'a value in the file that is empty', passphrase: PASSPHRASE, payload: { value: '' } },
+])
+  test(`an import with ${what} leaves nothing in a home that had no vault`, async () => {
+    await using home = await operator()
+    const folder = join(home.home, '..', 'elsewhere')
+    await mkdir(folder)
+    const secret = { key: 'A', name: 'A', value: CANARY, scope: 'global', tags: [], version: 1, createdAt: 1, updatedAt: 1, ...payload }
+    const [sealed, typed] = [join(folder, 'sealed.txt'), join(folder, 'passphrase')]
+    await writeFile(sealed, await sealSecrets([secret], new Secret('passphrase', PASSPHRASE), system))
+    await writeFile(typed, passphrase, { mode: 0o600 })
+    const { code, stderr } = await home.run(['import', sealed, '--passphrase-file', typed])
+    assert.notEqual(code, 0)
+    assert.doesNotMatch(stderr, /canary|A vault was made/)
+    assert.equal(existsSync(home.home), false)
+  })
 
 test('a secret that was altered past the vault: ls lists the others, names it, and ends with 1', async () => {
   await using home = await operator()

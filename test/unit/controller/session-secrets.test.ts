@@ -50,14 +50,14 @@ test('I30 a session gets the secrets of its own workspace and role, and does not
   await using home = await vaultHome()
   {
     await using vault = await home.create()
-    vault.set('MINE', new Secret('MINE', 'value of mine'), { scope: scopeOfWorkspace('/work/mine') })
+    vault.set('MINE', new Secret('MINE', 'value of mine'), { scope: scopeOfWorkspace('/projects/mine') })
     vault.set('CI', new Secret('CI', 'value of ci'), { scope: 'role:ci' })
   }
   await using vault = await openLateVault(home.file, () => home.open(), recordingLog().log)
   await using providers = openProviders({ env: {}, vault })
   const bundle = async (holder: SecretHolder) => secretsOf({ MINE: 'vault:MINE', CI: 'vault:CI' }, providers, holder).bundle('s', NEVER)
-  assert.deepEqual((await bundle({ workspace: '/work/mine', role: 'ci' })).values, { MINE: 'value of mine', CI: 'value of ci' })
-  for (const holder of [{ workspace: '/work/mine' }, { workspace: '/work/other', role: 'ci' }, {}])
+  assert.deepEqual((await bundle({ workspace: '/projects/mine', role: 'ci' })).values, { MINE: 'value of mine', CI: 'value of ci' })
+  for (const holder of [{ workspace: '/projects/mine' }, { workspace: '/projects/other', role: 'ci' }, {}])
     await assert.rejects(bundle(holder), { code: 'secret_not_permitted' })
 })
 

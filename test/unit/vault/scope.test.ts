@@ -6,13 +6,13 @@ import { sealSecrets } from '../../../src/vault/sealed.ts'
 import { scopeOfWorkspace } from '../../../src/vault/vault.ts'
 import { vaultHome } from '../../support/vault.ts'
 
-const SCOPES = { GLOBAL: 'global', HERE: scopeOfWorkspace('/work/here'), CI: 'role:ci' }
+const SCOPES = { GLOBAL: 'global', HERE: scopeOfWorkspace('/projects/here'), CI: 'role:ci' }
 
 for (const { who, holder, has } of [
-  { who: 'a session of the workspace', holder: { workspace: '/work/here' }, has: ['GLOBAL', 'HERE'] },
-  { who: 'one with the role', holder: { workspace: '/work/there', role: 'ci' }, has: ['GLOBAL', 'CI'] },
-  { who: 'one with both', holder: { workspace: '/work/here', role: 'ci' }, has: ['GLOBAL', 'HERE', 'CI'] },
-  { who: 'one of another workspace and role', holder: { workspace: '/work/here/below', role: 'ci2' }, has: ['GLOBAL'] },
+  { who: 'a session of the workspace', holder: { workspace: '/projects/here' }, has: ['GLOBAL', 'HERE'] },
+  { who: 'one with the role', holder: { workspace: '/projects/there', role: 'ci' }, has: ['GLOBAL', 'CI'] },
+  { who: 'one with both', holder: { workspace: '/projects/here', role: 'ci' }, has: ['GLOBAL', 'HERE', 'CI'] },
+  { who: 'one of another workspace and role', holder: { workspace: '/projects/here/below', role: 'ci2' }, has: ['GLOBAL'] },
   { who: 'the daemon itself', holder: {}, has: ['GLOBAL'] },
   { who: 'the operator', holder: undefined, has: ['GLOBAL', 'HERE', 'CI'] },
 ])
@@ -27,7 +27,7 @@ for (const { who, holder, has } of [
     }
   })
 
-for (const scope of ['build', 'session:abc', 'workspace:', 'workspace:abc', 'workspace:/work', 'role:', 'role:A', 'globals', 'role:a b'])
+for (const scope of ['build', 'session:abc', 'workspace:', 'workspace:abc', 'workspace:/projects', 'role:', 'role:A', 'globals', 'role:a b'])
   test(`a secret cannot be given the scope "${scope}", which would be nobody's`, async () => {
     await using home = await vaultHome()
     await using vault = await home.create()
@@ -41,6 +41,6 @@ test('a scope that was stored before there were rules for it is for nobody but t
   const old = { key: 'A', name: 'A', value: 'old value', scope: 'build', tags: [], version: 1, createdAt: 1, updatedAt: 1 }
   const passphrase = new Secret('passphrase', 'five words by sheer chance')
   await vault.importSealed(await sealSecrets([old], passphrase, system), passphrase)
-  assert.throws(() => vault.get('A', { workspace: '/work', role: 'build' }), { code: 'secret_not_permitted' })
+  assert.throws(() => vault.get('A', { workspace: '/projects', role: 'build' }), { code: 'secret_not_permitted' })
   assert.equal(vault.get('A').reveal(), 'old value')
 })
