@@ -23,6 +23,7 @@ import { createSessionSecrets, type Entitled } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
 import { policyFolder } from './sessions/session-names.ts'
+import { createRedaction, shownText } from './terminal/redacted.ts'
 import { createSessions, type SessionParts, type SessionRecord, type Sessions } from './sessions/sessions.ts'
 import { openTrust } from './sessions/workspace-trust.ts'
 import { openState, type StateFile } from './state.ts'
@@ -72,6 +73,11 @@ export async function openController(config: ControllerConfig, log: Log, system:
       ...planningOf(config, home, system),
       workspace: createWorkspaceGuard(home, () => keptOf(state), system),
       secrets: (session, signal) => secrets.bundle(session, signal),
+      printed: (session, text) =>
+        shownText(
+          createRedaction(() => secrets.shown(session)),
+          text,
+        ),
       createAuthority: (session) => makeAuthorityPems(session, system),
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),

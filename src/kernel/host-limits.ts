@@ -121,6 +121,9 @@ export const HOST_LIMITS = {
   engineRetryMs: 1_000,
   /** The gate of a session has so long from its start until it has its secrets and answers: `sidecar_not_ready`. */
   gateReadyMs: 90_000,
+  /** Of what a gate printed before it ended, in the error. */
+  gateWordsLinesMax: 6,
+  gateWordsBytesMax: 2_000,
   /** An agent that is told to end has so long before it is killed. */
   agentStopMs: 700,
   /** What a container is given where the policy does not say: memory without swap, processors, processes. */

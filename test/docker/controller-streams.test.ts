@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { controlStream } from '../../src/controller/sessions/gate.ts'
+import { controlStream } from '../../src/controller/sessions/gate-ready.ts'
 import { createDockerEngine } from '../../src/controller/sessions/docker-engine.ts'
 import type { SessionDetail } from '../../src/controller/sessions/session-parts.ts'
 import { capture } from '../../scripts/steps.ts'
@@ -133,7 +133,7 @@ for (const { what, program } of [
     try {
       await using flooded = await createTestSession({ TOKEN: 'canary-flood-93ce04' })
       await using controller = await openTestController(flooded)
-      const stream = await controlStream(createDockerEngine(engine.address), name)
+      const stream = await controlStream(createDockerEngine(engine.address), name, { said: undefined })
       controller.link.attach(stream)
       // Whoever sends so much is read no faster than the neighbour needs.
       await arrives(keys.at(-1))

@@ -159,6 +159,7 @@ async function createParts(
     prepare: async (request, names) => change(await planning.prepare(request, names)),
     workspace: createWorkspaceGuard(home, () => state.live().map(({ record }) => (record as { kept?: unknown }).kept), system),
     secrets: async () => ({ version: 1, values: {} }),
+    printed: (_session, text) => text,
     createAuthority: (session) => makeAuthorityPems(session, system),
     auditLines: async () => {},
     lastAuditLine: () => undefined,

@@ -6,7 +6,8 @@ import { leaseDigest } from '../../lease/lease.ts'
 import { createVerified, startVerified, verifyNetwork } from './containers.ts'
 import { isOverlap } from './engine-call.ts'
 import type { ContainerOptions, EngineInfo } from './engine.ts'
-import { controlStream, gateReady, openGateLink, type LiveSession } from './gate.ts'
+import { openGateLink, type LiveSession } from './gate.ts'
+import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
 import { imageRoots } from './image-roots.ts'
 import { halvedJail, type Jail } from './jail.ts'
@@ -136,13 +137,13 @@ async function raiseGate(
   rising.pending.push(made)
   made.catch(() => {})
   const sidecar = await createVerified(engine, gate, asked.sidecar, info, { connect: uplink })
-  if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar))
+  if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar, live))
   signal.throwIfAborted()
 
   step('gate')
-  await startVerified(engine, sidecar, asked.sidecar, info)
+  await startGate(parts, { sidecar, live }, asked.sidecar, info)
   if (live.link === undefined) throw new SallyportError('sidecar_not_ready', 'the gate has no control channel')
-  const ready = gateReady(engine, live.link, { sidecar, live }, signal)
+  const ready = gateReady(parts, live.link, { sidecar, live }, signal)
   ready.catch(() => {})
   const container = await made
   save(parts, rising, { ids: { ...rising.record.ids, sidecar, agent: container } })

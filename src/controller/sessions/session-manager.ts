@@ -11,7 +11,8 @@ import type { EngineEvent } from './engine.ts'
 import { createTurns } from '../turns.ts'
 import { createEventHub } from './event-hub.ts'
 import { openRelay, type Relay } from './forward.ts'
-import { controlStream, newLive, type LiveSession } from './gate.ts'
+import { newLive, type LiveSession } from './gate.ts'
+import { controlStream } from './gate-ready.ts'
 import { planSession } from './plan-session.ts'
 import { engineName, newSessionId, sessionFolder, sessionName, sessionOf } from './session-names.ts'
 import type { ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
@@ -306,7 +307,7 @@ export class SessionManager {
     try {
       const found = await verifyContainer(engine, container, asked, await engine.info())
       if (which === 'agent') live.agentRunning = found.State.Running
-      else if (isStarted && record.control === 'stdio') live.link?.attach(await controlStream(engine, container))
+      else if (isStarted && record.control === 'stdio') live.link?.attach(await controlStream(engine, container, live))
     } catch (error) {
       if (error instanceof SallyportError && error.code === 'engine_unavailable') throw error
       await this.#fail(row.id, error)

@@ -87,6 +87,8 @@ export type SessionParts = {
   }
   /** Ended by the signal at once: nobody waits for them any more. */
   secrets(session: string, signal: AbortSignal): Promise<SecretBundle>
+  /** What a container of a session printed, as the operator may see it: visible, and without secrets. */
+  printed(session: string, text: string): string
   /** A new certificate authority; kept in memory here. */
   createAuthority(session: string): AuthorityPair
   /** What the sidecar recorded, into the session's chain. */
