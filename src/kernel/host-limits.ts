@@ -17,6 +17,8 @@ export const HOST_LIMITS = {
   /** Workspaces whose own policy the operator has trusted, and the file that says so. */
   trustedWorkspacesMax: 1_000,
   trustFileBytesMax: 1024 * 1024,
+  /** While another command changes that list: `trust_invalid`. */
+  trustWaitMs: 5_000,
   /** The longest `ttl` of a secret. */
   secretTtlMaxMs: 3_600_000,
   /** Secrets that one session obtains at the same time: more wait. Each may be a process. */

@@ -27,7 +27,17 @@ for (const { who, holder, has } of [
     }
   })
 
-for (const scope of ['build', 'session:abc', 'workspace:', 'workspace:abc', 'workspace:/projects', 'role:', 'role:A', 'globals', 'role:a b'])
+for (const scope of [
+  'build',
+  'session:abc',
+  'workspace:',
+  'workspace:abc',
+  'workspace:/projects',
+  'role:',
+  'role:A',
+  'globals',
+  'role:a b',
+])
   test(`a secret cannot be given the scope "${scope}", which would be nobody's`, async () => {
     await using home = await vaultHome()
     await using vault = await home.create()
