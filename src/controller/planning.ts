@@ -34,6 +34,9 @@ export type Planning = {
   policyDigest(session: string): string
 }
 
+/** The tools of the harnesses' images, and a shell. */
+const NO_HARNESS = 'plain'
+
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
   const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<FrozenLayers> => {
@@ -52,7 +55,7 @@ export function createPlanning(parts: PlanningParts): Planning {
       const frozen = await freeze(names, request)
       const { policy } = frozen
       const placeholders = createPlaceholders(policy.placeholders, names.id).values
-      const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? 'plain', {
+      const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? NO_HARNESS, {
         workspace: WORKSPACE,
         secrets: policy.secrets.map(({ name }) => name),
         placeholders,
@@ -69,6 +72,7 @@ export function createPlanning(parts: PlanningParts): Planning {
           mounts: [],
           settings: {},
         },
+        ...(harness.name !== NO_HARNESS && { harness: harness.name }),
         sidecar: { image: parts.images.sidecar, ...parts.gate },
         policy: { files: frozen.files, restricted: frozen.restricted, policyDirs: frozen.policyDirs },
         filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
@@ -90,7 +94,7 @@ export function plannedPolicy(folder: string): Policy {
 
 /** `--harness` is a layer of its own, over all others. */
 function withHarness(layers: SessionLayers, harness: string | undefined): SessionLayers {
-  if (harness === undefined || harness === 'plain') return layers
+  if (harness === undefined || harness === NO_HARNESS) return layers
   harnessOf(harness, { workspace: WORKSPACE, secrets: [], placeholders: {}, now: 0 })
   const text = `version: 1\nnetwork: {harness: ${harness}}\n`
   return { ...layers, files: [...layers.files, { layer: 'session', file: `--harness ${harness}`, text }] }

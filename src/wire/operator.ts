@@ -30,7 +30,8 @@ export type SessionView = {
   readonly name: string
   readonly state: 'starting' | 'running' | 'stopping' | 'ended' | 'failed'
   readonly workspace: string
-  readonly harness?: string
+  /** That it runs with, whether the operator or a policy named it. */
+  readonly harness: string | null
   readonly role?: string
   readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
   readonly sidecar: { readonly container?: string; readonly healthy: boolean }

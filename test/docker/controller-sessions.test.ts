@@ -31,6 +31,7 @@ after(() => under[Symbol.asyncDispose]())
 test('a session is listed as what it is', () => {
   assert.deepEqual(under.sessions.list(), [session])
   assert.equal(session.state, 'running')
+  assert.equal(session.harness, null)
   assert.deepEqual(session.agent, { container: agent.Id, running: true })
   assert.deepEqual(session.sidecar, { container: sidecar.Id, healthy: true })
 })

@@ -49,6 +49,7 @@ export async function planSession(
     workspace,
     policy: request.policy,
     ...(request.harness !== undefined && { harness: request.harness }),
+    ...(plan.harness !== undefined && { harnessInUse: plan.harness }),
     ...(request.role !== undefined && { role: request.role }),
     owner: ownerOf(workspace),
     tty: request.tty,

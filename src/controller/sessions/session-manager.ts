@@ -224,7 +224,7 @@ export class SessionManager {
   }
 
   view({ id, name, state, createdAt, record }: StateRow): SessionView {
-    const { workspace, harness, role, ids, warnings } = record as SessionRecord
+    const { workspace, harness, harnessInUse = harness, role, ids, warnings } = record as SessionRecord
     const live = this.#live.get(id)
     const { agentRunning = false, agentExitCode, gateHealthy = false } = live ?? {}
     return {
@@ -232,7 +232,7 @@ export class SessionManager {
       name,
       state,
       workspace,
-      ...(harness !== undefined && { harness }),
+      harness: harnessInUse ?? null,
       ...(role !== undefined && { role }),
       agent: {
         ...(ids.agent !== undefined && { container: ids.agent }),

@@ -46,6 +46,8 @@ export type SessionPlan = {
   /** What the gate reads, below the folder that `prepare` was given. */
   readonly policy: PolicyPaths
   readonly filesystem: Filesystem
+  /** That the agent is set up for. */
+  readonly harness?: string
   /** Whether the agent's programs have to show the lease to the proxy. */
   readonly requiresLease: boolean
   readonly warnings: readonly string[]
@@ -144,7 +146,10 @@ export type SessionRecord = {
   readonly workspace: string
   /** Files of the session's own layer. */
   readonly policy: string[]
+  /** That was asked for. */
   readonly harness?: string
+  /** That the agent is set up for, also where a policy names it. */
+  readonly harnessInUse?: string
   readonly role?: string
   readonly owner: Owner
   readonly tty: boolean
