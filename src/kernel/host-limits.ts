@@ -123,6 +123,8 @@ export const HOST_LIMITS = {
   engineRetryMs: 1_000,
   /** The gate of a session has so long from its start until it has its secrets and answers: `sidecar_not_ready`. */
   gateReadyMs: 90_000,
+  /** Covers over files of a workspace are looked at so often, where the system does not tell of a change. */
+  coversLookMs: 5_000,
   /** Of what a gate printed before it ended, in the error. */
   gateWordsLinesMax: 6,
   gateWordsBytesMax: 2_000,

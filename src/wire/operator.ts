@@ -38,4 +38,6 @@ export type SessionView = {
   readonly network?: string
   readonly createdAt: number
   readonly warnings: readonly string[]
+  /** What came to be wrong with it while it ran, as a cover that the operator's own git took away. */
+  readonly alerts: readonly string[]
 }

@@ -283,6 +283,27 @@ test('the agent’s end is told, and its session stays until it is taken down', 
   assert.equal(under.state.row(other.id)?.state, 'ended')
 })
 
+test('a file that the operator’s git uncovers is told at once: as an event, in the list, in the audit; once, and by the next controller too', async () => {
+  await using home = await openSessions()
+  await capture('git', ['init', '--quiet', home.workspace])
+  const view = await home.up()
+  assert.deepEqual(view.alerts, [])
+  const listening = (async () => {
+    for await (const { event, details } of home.sessions.events(AbortSignal.timeout(20_000))) if (event === 'uncovered') return details
+    return undefined
+  })()
+  await capture('git', ['-C', home.workspace, 'config', 'some.key', 'value'])
+  const details = await listening
+  assert.match(details?.join('\n') ?? '', /\.git\/config: was replaced on the host/)
+  assert.deepEqual(home.sessions.list()[0]?.alerts, details)
+  await home.sessions[Symbol.asyncDispose]()
+  await using next = await openSessions({ home: home.home })
+  await next.sessions.adopt(new AbortController().signal)
+  assert.deepEqual(next.sessions.list()[0]?.alerts, details)
+  assert.equal([...home.audited, ...next.audited].filter(({ event }) => event === 'uncovered').length, 1)
+  await next.sessions.down(view.id)
+})
+
 test('a probe runs in the agent’s place with the gate’s program and is gone afterwards', async () => {
   const target = await under.sessions.selftestTarget(session.id)
   const run = await target.runProbe(['--version'], AbortSignal.timeout(20_000))

@@ -15,6 +15,8 @@ export type LiveSession = {
   gateHealthy: boolean
   /** Why the gate's secrets could not be had when it asked last. */
   secretsFault: SallyportError | undefined
+  /** Over its workspace, while it runs. */
+  watching: Disposable | undefined
   /** What its gate printed last, where the engine does not keep it. */
   said: Said | undefined
   /** What ends its start, while it starts. */
@@ -32,6 +34,7 @@ export function newLive(id: string): LiveSession {
     agentExitCode: undefined,
     gateHealthy: false,
     secretsFault: undefined,
+    watching: undefined,
     said: undefined,
     rising: undefined,
     relay: undefined,

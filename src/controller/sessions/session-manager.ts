@@ -18,6 +18,7 @@ import { engineName, newSessionId, sessionFolder, sessionName, sessionOf } from 
 import type { ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
 import { takeDown } from './take-down.ts'
 import { watchEngine } from './watch.ts'
+import { watchWorkspace } from './workspace-alerts.ts'
 
 /** What is in memory of this home's sessions, and the one who watches over them. */
 export class SessionManager {
@@ -59,6 +60,7 @@ export class SessionManager {
       await bringUp(this.#parts, rising, step, stop)
       // From here on it is of no matter to the session whether somebody waits for it.
       rising.live.rising = undefined
+      this.#watchOver(rising.live)
       const { agent } = rising.record.ids
       if (request.tty && request.size !== undefined && agent !== undefined) await this.#parts.engine.resize(agent, request.size)
       step('running')
@@ -97,7 +99,10 @@ export class SessionManager {
 
   async adopt(signal: AbortSignal): Promise<void> {
     const stop = AbortSignal.any([signal, this.#over.signal])
-    for (const { row, live } of await adoptSessions(this.#parts, (id) => this.#onGate(id), stop)) this.#live.set(row.id, live)
+    for (const { row, live } of await adoptSessions(this.#parts, (id) => this.#onGate(id), stop)) {
+      this.#live.set(row.id, live)
+      this.#watchOver(live)
+    }
     const { engine, home, log } = this.#parts
     const report = (code: string): void => log.error({ code }, 'the engine is away; sessions are looked at when it is back')
     const over = this.#over.signal
@@ -224,7 +229,7 @@ export class SessionManager {
   }
 
   view({ id, name, state, createdAt, record }: StateRow): SessionView {
-    const { workspace, harness, harnessInUse = harness, role, ids, warnings } = record as SessionRecord
+    const { workspace, harness, harnessInUse = harness, role, ids, warnings, alerts = [] } = record as SessionRecord
     const live = this.#live.get(id)
     const { agentRunning = false, agentExitCode, gateHealthy = false } = live ?? {}
     return {
@@ -243,6 +248,7 @@ export class SessionManager {
       ...(ids.jail !== undefined && { network: engineName(id, 'jail') }),
       createdAt,
       warnings,
+      alerts,
     }
   }
 
@@ -251,11 +257,16 @@ export class SessionManager {
     this.#over.abort(new SallyportError('session_not_running', 'the controller ends'))
     await Promise.allSettled([...this.#background, ...this.#ending.values()])
     for (const live of this.#live.values()) {
+      live.watching?.[Symbol.dispose]()
       const relay = await live.relay?.catch(() => undefined)
       await relay?.[Symbol.asyncDispose]()
       await live.link?.[Symbol.asyncDispose]()
     }
     this.#live.clear()
+  }
+
+  #watchOver(live: LiveSession): void {
+    watchWorkspace(this.#parts, live, (name, details) => this.#emit(live.id, name, 'uncovered', { details }))
   }
 
   #refuseTaken(name: string): void {

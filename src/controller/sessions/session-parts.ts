@@ -84,6 +84,8 @@ export type SessionParts = {
   readonly workspace: {
     /** `filesDir` is the session's own, for empty files that lie over hidden ones. */
     mounts(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>): Promise<WorkspaceMounts>
+    /** Tells of covers that the host took away, a line each, all of them each time. */
+    watch(kept: unknown, onLost: (lines: readonly string[]) => void): Disposable
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
   }
@@ -113,7 +115,17 @@ export type SessionAuditEvent = {
   readonly session: string
   readonly name: string
   readonly workspace: string
-  readonly event: 'starting' | 'running' | 'unverified' | 'selftest_skipped' | 'reset' | 'adopted' | 'reaped' | 'failed' | 'ended'
+  readonly event:
+    | 'starting'
+    | 'running'
+    | 'unverified'
+    | 'selftest_skipped'
+    | 'reset'
+    | 'uncovered'
+    | 'adopted'
+    | 'reaped'
+    | 'failed'
+    | 'ended'
   /** Differences, reasons, images. Never a value. */
   readonly details?: readonly string[]
 }
@@ -156,6 +168,8 @@ export type SessionRecord = {
   readonly control: 'unix' | 'stdio'
   readonly filesystem: Filesystem
   readonly warnings: readonly string[]
+  /** What came to be wrong with it while it ran. */
+  readonly alerts?: readonly string[]
   readonly jail?: Jail
   readonly uplink?: string
   readonly networks?: readonly NetworkOptions[]
@@ -183,7 +197,7 @@ export type SessionEvent = {
   readonly at: number
   readonly session: string
   readonly name: string
-  readonly event: 'starting' | 'running' | 'agent_ended' | 'gate_lost' | 'gate_ready' | 'reset' | 'ended' | 'failed'
+  readonly event: 'starting' | 'running' | 'agent_ended' | 'gate_lost' | 'gate_ready' | 'reset' | 'uncovered' | 'ended' | 'failed'
   readonly exitCode?: number
   readonly details?: readonly string[]
 }
