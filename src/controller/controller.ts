@@ -28,11 +28,12 @@ import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { createPlaces } from './requests/place.ts'
 import { createSessionChains } from './session-chains.ts'
 import { openLateVault } from './late-vault.ts'
-import { createSessionSecrets } from './session-secrets.ts'
+import { createSessionSecrets, type Entitled } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
 import { policyFolder } from './sessions/session-names.ts'
-import { createSessions, type SessionParts, type Sessions } from './sessions/sessions.ts'
+import { createRedaction, shownText } from './terminal/redacted.ts'
+import { createSessions, type SessionParts, type SessionRecord, type Sessions } from './sessions/sessions.ts'
 import { openTrust } from './sessions/workspace-trust.ts'
 import { openState, type StateFile } from './state.ts'
 import { createWorkspaceGuard } from './workspace-guard.ts'
@@ -69,7 +70,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
   const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
   const providers = parts.use(openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }))
-  const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
+  const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
@@ -107,7 +108,12 @@ export async function openController(config: ControllerConfig, log: Log, system:
       ...planningOf(config, home, system),
       workspace,
       requests,
-      secrets: (session) => secrets.bundle(session),
+      secrets: (session, signal) => secrets.bundle(session, signal),
+      printed: (session, text) =>
+        shownText(
+          createRedaction(() => secrets.shown(session)),
+          text,
+        ),
       createAuthority: (session) => makeAuthorityPems(session, system),
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),
@@ -208,6 +214,12 @@ async function refreshPolicies(sessions: Sessions | undefined, workspace: string
   const results = await Promise.allSettled(meant.map(({ id }) => sessions?.refreshPolicy(id)))
   const failed = results.find((result) => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
+}
+
+function entitledOf(session: string, home: string, state: StateFile): Entitled {
+  const { workspace, role } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
+  const holder = { ...(workspace !== undefined && { workspace }), ...(role !== undefined && { role }) }
+  return { policy: plannedPolicy(policyFolder(home, session)), holder }
 }
 
 function keptOf(state: StateFile): unknown[] {

@@ -1,7 +1,7 @@
 import type { System } from '../kernel/system.ts'
 import { compareGitScans, refuseSuspect, scanGit, type Finding, type GitScan, type ScanRequest } from './sessions/git-scan.ts'
 import type { SessionParts } from './sessions/session-parts.ts'
-import { lostCovers, removeMade, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
+import { lostCovers, removeMade, watchCovers, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
 import { workspaceMounts } from './sessions/workspace.ts'
 
 /** What is kept of a session's workspace in its record: plain data, so that another process can end it. */
@@ -50,6 +50,9 @@ export function createWorkspaceGuard(
     },
     async refuseSuspect(kept) {
       if (isKept(kept)) refuseSuspect(await findingsOf(kept))
+    },
+    watch(kept, onLost) {
+      return watchCovers(isKept(kept) ? kept.covers : [], (lost) => onLost(lost.map(describe)))
     },
     async release(kept) {
       if (!isKept(kept)) return []

@@ -97,7 +97,8 @@ export const ERRORS = {
   secret_not_permitted: {
     to: 'agent',
     status: 403,
-    means: 'The policy does not let this method, route or tool use the secret. It was not looked up.',
+    means:
+      'The policy does not let this method, route or tool use the secret, or its scope in the vault is another. It was given to nobody.',
   },
   token_exchange_failed: {
     to: 'agent',

@@ -17,6 +17,8 @@ export const HOST_LIMITS = {
   /** Workspaces whose own policy the operator has trusted, and the file that says so. */
   trustedWorkspacesMax: 1_000,
   trustFileBytesMax: 1024 * 1024,
+  /** While another command changes that list: `trust_invalid`. */
+  trustWaitMs: 5_000,
   /** The longest `ttl` of a secret. */
   secretTtlMaxMs: 3_600_000,
   /** Secrets that one session obtains at the same time: more wait. Each may be a process. */
@@ -94,6 +96,8 @@ export const HOST_LIMITS = {
   /** A sidecar that lost its controller tries again after times that double from the first to the second. */
   controlBackoffMinMs: 200,
   controlBackoffMaxMs: 10_000,
+  /** Over the engine's streams it is the controller that comes again, so long after it lost a gate that runs. */
+  controlReattachMs: 1_000,
   /** Connections of one session's socket without a proof, and how many are taken in a second: more are closed at once. */
   controlStrangersMax: 4,
   controlConnectionsPerSecondMax: 10,
@@ -119,6 +123,11 @@ export const HOST_LIMITS = {
   engineRetryMs: 1_000,
   /** The gate of a session has so long from its start until it has its secrets and answers: `sidecar_not_ready`. */
   gateReadyMs: 90_000,
+  /** Covers over files of a workspace are looked at so often, where the system does not tell of a change. */
+  coversLookMs: 5_000,
+  /** Of what a gate printed before it ended, in the error. */
+  gateWordsLinesMax: 6,
+  gateWordsBytesMax: 2_000,
   /** An agent that is told to end has so long before it is killed. */
   agentStopMs: 700,
   /** What a container is given where the policy does not say: memory without swap, processors, processes. */

@@ -162,6 +162,8 @@ export const LIMITS = {
   /** One policy file, and all that it extends. */
   policyFileBytesMax: 1024 * 1024,
   policyFilesMax: 64,
+  /** A policy that was replaced while it was read is read again, so many times. */
+  policyReadsMax: 8,
   /** A body that a credential is written into or signs is held whole, up to so much: 413 `body_too_large`. */
   heldBodyBytesMax: 4 * 1024 * 1024,
   /** All such bodies together: 503 `overloaded`. */

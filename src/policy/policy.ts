@@ -46,6 +46,7 @@ export type { ExplainedAnswers, ExplainedCredential } from './explain-credential
 export type { PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
+export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {
   /** Where `extends` looks for `NAME.yaml`, in order. */

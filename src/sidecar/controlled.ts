@@ -85,6 +85,7 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
             leases = hashesOf(secrets)
           }),
         onPolicy: () => serially(() => reloading.replacePolicy(replaced)),
+        policyDigest: () => reloading.enforcement().policy.digest,
         onRevoked() {
           leases = []
           return end('revoke', REVOKED)

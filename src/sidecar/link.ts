@@ -23,6 +23,8 @@ export type LinkHandlers = {
   /** New values, or the same after a reconnection. @throws what is wrong with them: the ones before stay in force */
   onSecrets(secrets: Secrets): Promise<void>
   onPolicy(): Promise<void>
+  /** Digest of the policy that is in force. */
+  policyDigest(): string
   /** How many tunnels and exchanges were cut. */
   onRevoked(): Promise<number>
   /** No controller for longer than it granted. */
@@ -202,7 +204,7 @@ class ReconnectingLink implements Link {
     const closed = channel.closed.finally(() => ending.abort())
     const working = Promise.race([this.#serving.promise, closed.then(() => undefined)]).then(async (serving) => {
       if (!serving) return
-      await channel.request('READY', {})
+      await channel.request('READY', { policy: serving.handlers.policyDigest() })
       this.#channel = channel
       if (serving.outgoing) await (this.#forwarding = this.#forward(channel, serving.outgoing, ending.signal))
     })

@@ -104,8 +104,8 @@ export type AskAnswer = z.infer<typeof AskAnswer>
 export const FROM_SIDECAR = {
   INIT_HELLO: { params: Hello, result: Welcome },
   GET_SECRETS: { params: Nothing, result: Secrets },
-  /** It has its secrets and serves. */
-  READY: { params: Nothing, result: Nothing },
+  /** It has its secrets and serves, under this policy. */
+  READY: { params: z.strictObject({ policy: Sha256.optional() }), result: Nothing },
   /** Answered when the lines are on disk. */
   AUDIT: { params: Lines, result: Nothing },
   /** Answered as the method says, within `LIMITS.requestWaitMaxMs` and a little. */

@@ -33,13 +33,16 @@ export type SessionView = {
   readonly name: string
   readonly state: 'starting' | 'running' | 'stopping' | 'ended' | 'failed'
   readonly workspace: string
-  readonly harness?: string
+  /** That it runs with, whether the operator or a policy named it. */
+  readonly harness: string | null
   readonly role?: string
   readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
   readonly sidecar: { readonly container?: string; readonly healthy: boolean }
   readonly network?: string
   readonly createdAt: number
   readonly warnings: readonly string[]
+  /** What came to be wrong with it while it ran, as a cover that the operator's own git took away. */
+  readonly alerts: readonly string[]
 }
 
 /** The page's port: fixed, as a passkey and a bookmark belong to an origin. Below the ports that systems give out by themselves. */

@@ -18,7 +18,8 @@ export type PeerParts = Pick<LinksParts, 'version' | 'graceMs' | 'system'> & {
   readonly helloMs: number
   /** It has proven itself. @throws control_busy when another has before, control_refused when the session is over */
   onProven(peer: Peer): void
-  readonly onReady: () => void
+  /** It serves under a policy with this digest, where it says so. Never rejects. */
+  readonly onReady: (policy: string | undefined) => Promise<void>
   /** Its proof was good, and its version is not ours. */
   onMismatch(error: SallyportError): void
 }
@@ -57,7 +58,7 @@ class SidecarPeer implements Peer {
     this.#late = setTimeout(() => this.channel.close(refused('no INIT_HELLO in time')), parts.helloMs)
     void this.channel.closed.then(() => {
       clearTimeout(this.#late)
-      this.#gone.abort()
+      this.#gone.abort(new SallyportError('control_unreachable', 'the sidecar that asked is gone'))
     })
   }
 
@@ -110,11 +111,11 @@ class SidecarPeer implements Peer {
     switch (method) {
       case 'GET_SECRETS': {
         if (this.#parts.asks.take(1) > 0) throw broken('GET_SECRETS again and again')
-        const { version, values } = await session.secrets()
+        const { version, values } = await session.secrets(this.#gone.signal)
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }
       case 'READY':
-        onReady()
+        void onReady(parsed(FROM_SIDECAR.READY.params.safeParse(params).data, method).policy)
         return {}
       case 'AUDIT':
         await guard.accept(parsed(FROM_SIDECAR.AUDIT.params.safeParse(params).data, method).lines)

@@ -6,7 +6,8 @@ import { leaseDigest } from '../../lease/lease.ts'
 import { createVerified, startVerified, verifyNetwork } from './containers.ts'
 import { isOverlap } from './engine-call.ts'
 import type { ContainerOptions, EngineInfo } from './engine.ts'
-import { controlStream, gateReady, openGateLink, type LiveSession } from './gate.ts'
+import { openGateLink, type LiveSession } from './gate.ts'
+import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
 import { imageRoots } from './image-roots.ts'
 import { halvedJail, type Jail } from './jail.ts'
@@ -136,7 +137,7 @@ async function raiseGate(
   rising.pending.push(made)
   made.catch(() => {})
   const sidecar = await createVerified(engine, gate, asked.sidecar, info, { connect: uplink })
-  if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar))
+  if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar, live))
   signal.throwIfAborted()
 
   const { link } = live
@@ -145,7 +146,7 @@ async function raiseGate(
   save(parts, rising, { ids: { ...rising.record.ids, sidecar, agent: container } })
 
   step('gate')
-  const ready = startVerified(engine, sidecar, asked.sidecar, info).then(() => gateReady(engine, link, { sidecar, live }, signal))
+  const ready = startGate(parts, { sidecar, live }, asked.sidecar, info).then(() => gateReady(parts, link, { sidecar, live }, signal))
   ready.catch(() => {})
   // Its container starts beside the gate's: what needs no gate is tried while that boots.
   const tested = rising.request.selftest ? parts.selftest?.(selftestTarget(parts, rising.record, id, info, ready), signal) : undefined
