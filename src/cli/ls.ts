@@ -13,7 +13,8 @@ export const lsCommand: Command = {
   summary: 'list the sessions',
   usage: `usage: ${LS}
 
-The sessions that live, and those that ended last: id, name, state, harness and workspace.
+The sessions that live, and those that ended last: id, name, state, harness and workspace. A compose
+project that the daemon serves has "compose" for its harness.
 
   --json   one JSON array
 `,
@@ -23,8 +24,10 @@ The sessions that live, and those that ended last: id, name, state, harness and 
     if (values.json) io.out(visibleJson(sessions))
     else if (sessions.length === 0) io.out('no session: sallyport up starts one\n')
     else
-      for (const { id, name, state, harness, workspace } of sessions)
-        io.out(`${[id, shown(name).padEnd(20), state.padEnd(8), (harness ?? '-').padEnd(8), shown(workspace)].join('  ')}\n`)
+      for (const { id, name, state, harness, project, workspace } of sessions)
+        io.out(
+          `${[id, shown(name).padEnd(20), state.padEnd(8), (harness ?? (project === undefined ? '-' : 'compose')).padEnd(8), shown(workspace)].join('  ')}\n`,
+        )
     return 0
   },
 }

@@ -8,6 +8,7 @@ import { system as realSystem, type System } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
+import type { Policy } from '../policy/policy.ts'
 import { openVault, type Unlock } from '../vault/vault.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
@@ -22,10 +23,11 @@ import { openLateVault } from './late-vault.ts'
 import { createSessionSecrets } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
+import { projectPolicy } from './sessions/project-file.ts'
 import { policyFolder } from './sessions/session-names.ts'
 import { createSessions, type SessionParts, type Sessions } from './sessions/sessions.ts'
 import { openTrust } from './sessions/workspace-trust.ts'
-import { openState, type StateFile } from './state.ts'
+import { openState, type StateFile, type StateRow } from './state.ts'
 import { createWorkspaceGuard } from './workspace-guard.ts'
 
 export type ControllerConfig = {
@@ -58,7 +60,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
   const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
   const providers = parts.use(openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }))
-  const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
+  const secrets = createSessionSecrets(providers, (session) => policyOf(home, state.row(session), session), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
@@ -89,7 +91,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   await sessions.adopt(running.signal)
 
   const socket = freeSocketPath(home)
-  const host = { sessions, state, leases, secrets, audit, system }
+  const host = { sessions, kept: () => keptOf(state), state, leases, secrets, audit, system }
   parts.use(
     await openOperatorApi(
       socket,
@@ -116,6 +118,8 @@ function planningOf({ packageRoot, env }: ControllerConfig, home: string, system
 /** What the operator's routes work on. */
 export type Host = {
   readonly sessions: Sessions
+  /** What is kept of the workspaces of sessions that live. */
+  readonly kept: () => readonly unknown[]
   readonly state: StateFile
   readonly leases: Leases
   readonly secrets: ReturnType<typeof createSessionSecrets>
@@ -140,8 +144,17 @@ function auditOf(audit: Audit, onOver: (session: string) => Promise<void>): Sess
   }
 }
 
+/** Of a compose project nothing is mounted before its gate has come. */
 function keptOf(state: StateFile): unknown[] {
-  return state.live().map(({ record }) => (record as { kept?: unknown }).kept)
+  return state.live().flatMap(({ state: at, record }) => {
+    const { kept, project } = record as { kept?: unknown; project?: string }
+    return project !== undefined && at === 'starting' ? [] : [kept]
+  })
+}
+
+function policyOf(home: string, row: StateRow | undefined, session: string): Pick<Policy, 'secrets'> {
+  const { project } = (row?.record ?? {}) as { project?: string }
+  return project === undefined ? plannedPolicy(policyFolder(home, session)) : projectPolicy(home, project)
 }
 
 function imagesOf(env: ControllerConfig['env']): { sidecar: string; agent: string } {

@@ -20,7 +20,11 @@ const FOR_THE_GATE = (use: string): boolean => use === 'inject' || use.startsWit
 const NONE: readonly Secret[] = []
 
 /** @param policyOf the policy of a session, as its gate has it */
-export function createSessionSecrets(providers: Providers, policyOf: (session: string) => Policy, system: System): SessionSecrets {
+export function createSessionSecrets(
+  providers: Providers,
+  policyOf: (session: string) => Pick<Policy, 'secrets'>,
+  system: System,
+): SessionSecrets {
   const shown = new Map<string, readonly Secret[]>()
   let version = system.now()
   return {

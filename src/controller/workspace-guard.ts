@@ -1,7 +1,7 @@
 import type { System } from '../kernel/system.ts'
 import { compareGitScans, scanGit, type Finding, type GitScan, type ScanRequest } from './sessions/git-scan.ts'
 import type { SessionParts } from './sessions/session-parts.ts'
-import { lostCovers, removeMade, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
+import { coverOf, lostCovers, removeMade, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
 import { workspaceMounts } from './sessions/workspace.ts'
 
 /** What is kept of a session's workspace in its record: plain data, so that another process can end it. */
@@ -44,20 +44,29 @@ export function createWorkspaceGuard(
       queue = planned.catch(() => undefined)
       return planned
     },
+    async renewed(kept) {
+      if (!isKept(kept)) return kept
+      const covers = (await Promise.all(kept.covers.map(({ path }) => coverOf(path).catch(() => [])))).flat()
+      return { ...kept, covers, ...(kept.baseline && { baseline: await scanGit(kept.scan, system) }) }
+    },
+    look: (kept) => look(kept, system),
     async release(kept) {
       if (!isKept(kept)) return []
-      const found = [
-        ...(await lostCovers(kept.covers)),
-        ...(kept.baseline ? compareGitScans(kept.baseline, await scanGit(kept.scan, system)) : []),
-      ]
+      const found = await look(kept, system)
       await removeMade(
         kept.made,
         othersThan(kept.key).flatMap(({ made }) => made.map(({ path }) => path)),
       )
       held.delete(kept.key)
-      return found.map(describe)
+      return found
     },
   }
+}
+
+async function look(kept: unknown, system: Pick<System, 'elapsed'>): Promise<string[]> {
+  if (!isKept(kept)) return []
+  const planted = kept.baseline ? compareGitScans(kept.baseline, await scanGit(kept.scan, system)) : []
+  return [...(await lostCovers(kept.covers)), ...planted].map(describe)
 }
 
 function describe({ path, what, why }: Finding): string {

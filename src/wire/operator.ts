@@ -32,6 +32,8 @@ export type SessionView = {
   readonly workspace: string
   readonly harness?: string
   readonly role?: string
+  /** The compose project that it is in: docker compose makes its containers. */
+  readonly project?: string
   readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
   readonly sidecar: { readonly container?: string; readonly healthy: boolean }
   readonly network?: string

@@ -4,6 +4,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Engine } from './engine.ts'
 import type { Relay } from './forward.ts'
+import { projectSocketFolder } from './project-file.ts'
 import { socketFolder } from './session-names.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
 
@@ -58,7 +59,7 @@ export async function openGateLink(
   parts.state.addLease(lease.id, id, 'sidecar')
   const link = await parts.links.open({
     id,
-    socketDir: socketFolder(parts.home, id),
+    socketDir: record.project === undefined ? socketFolder(parts.home, id) : projectSocketFolder(parts.home, record.project),
     sidecarLease: lease.token,
     owner: record.owner,
     verifyLease(token) {

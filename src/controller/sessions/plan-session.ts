@@ -71,7 +71,7 @@ async function imageOf(parts: SessionParts, name: string, signal: AbortSignal): 
 }
 
 /** Else the control channel goes over the engine's own streams. */
-function canMountSocket(info: EngineInfo): boolean {
+export function canMountSocket(info: EngineInfo): boolean {
   return info.isLocal && !info.isRootless && !info.isRemapped && info.defaultRuntime !== 'runsc'
 }
 

@@ -82,6 +82,10 @@ export type SessionParts = {
     mounts(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>): Promise<WorkspaceMounts>
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
+    /** What was planted, a line each. Nothing is removed. */
+    look(kept: unknown): Promise<readonly string[]>
+    /** The same, compared with how the workspace is from now on. */
+    renewed(kept: unknown): Promise<unknown>
   }
   secrets(session: string): Promise<SecretBundle>
   /** A new certificate authority; kept in memory here. */
@@ -137,6 +141,8 @@ export type ProbeRun = {
 /** What is kept of a session in the state file. */
 export type SessionRecord = {
   readonly workspace: string
+  /** The compose project, where docker compose makes its containers. */
+  readonly project?: string
   /** Files of the session's own layer. */
   readonly policy: string[]
   readonly harness?: string
@@ -192,6 +198,8 @@ export type ResetReport = { readonly wiped: readonly string[]; readonly kept: re
 export type Sessions = AsyncDisposable & {
   /** Resolves when the agent runs behind a gate that is ready, both as they were asked for; else nothing of it is left. */
   up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void): Promise<SessionView>
+  /** A compose project of this home, which a session begins in whenever its gate comes. @throws config_invalid, control_socket_invalid */
+  register(project: string): Promise<SessionView>
   /** Those that have not ended. */
   list(): SessionView[]
   inspect(session: string): Promise<SessionDetail>
