@@ -188,8 +188,8 @@ test('I??-compose a project without a daemon works by itself; one that is starte
   })
 
   await t.test('attached to a daemon by its next start, the agent that runs trusts its new authority', async () => {
-    await using _daemon = await place.startDaemon()
-    assert.deepEqual(await listed(), [])
+    await using daemon = await place.startDaemon()
+    assert.deepEqual([daemon.lines.length, await listed()], [1, []])
     assert.equal((await one.compose(['restart', '--timeout', '0', 'sidecar'])).code, 0)
     const { id, workspace, harness } = await sessionOf(one)
     assert.equal(workspace, one.workspace)

@@ -1,18 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import {
-  accessSync,
-  chmodSync,
-  chownSync,
-  constants,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  readdirSync,
-  realpathSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, realpathSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { leaseDigest } from '../../lease/lease.ts'
@@ -23,6 +10,7 @@ import { readEnvFile, writeEnvFile } from './env-file.ts'
 import type { Jail } from './jail.ts'
 import { ownerOf } from './owner.ts'
 import { makeProjectSocketFolder, readProjectFile, writeProjectFile } from './project-file.ts'
+import { demoTokenHash, handOver, makeSecretsFolder } from './project-secrets.ts'
 import { realpathOfNearest } from './real-path.ts'
 import { homeLabel } from './session-names.ts'
 import type { SessionParts, WorkspaceMounts } from './session-parts.ts'
@@ -223,7 +211,7 @@ async function writeProject(plan: Plan, policy: SessionPolicy, installation: Ins
   const controlDir = makeProjectSocketFolder(dirname(plan.home), name, owner)
   env.set('SALLYPORT_CONTROL_DIR', controlDir)
   writeState(plan, policy.worthless, workspaceFile(workspace, policy.session), jail)
-  if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(plan))
+  if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(secretsDir))
   writeEnvFile(plan.envFile, env)
   writeProjectFile(stateDir, {
     version: 1,
@@ -367,35 +355,10 @@ function refuseInside(workspace: string, what: string, place: string): void {
 
 function writeState(plan: Plan, worthless: Worthless, text: string, jail: Jail): void {
   const { stateDir, secretsDir, owner, demo } = plan
-  mkdirSync(secretsDir, { recursive: true, mode: 0o700 })
   writeFileSync(join(stateDir, WORKSPACE_FILE), text)
   writeAgentFiles(stateDir, owner, worthless)
   writeResolver(stateDir, jail.sidecar)
-  const token = demoTokenFile(plan)
-  if (demo && !existsSync(token)) writeFileSync(token, randomBytes(32).toString('base64url'), { mode: 0o400, flag: 'wx' })
+  makeSecretsFolder(secretsDir, demo)
   // A folder that the operator named is the operator's to set up.
   if (secretsDir === join(stateDir, 'secrets')) handOver(secretsDir, owner)
-}
-
-function demoTokenFile({ secretsDir }: Plan): string {
-  return join(secretsDir, 'DEMO_TOKEN')
-}
-
-function demoTokenHash(plan: Plan): string {
-  return createHash('sha256')
-    .update(readFileSync(demoTokenFile(plan), 'utf8').trim())
-    .digest('hex')
-}
-
-/** Only the sidecar's uid reads the secrets. The owner can be set by root only; anybody else is that uid already. */
-function handOver(secretsDir: string, owner: Owner): void {
-  const isRoot = process.getuid?.() === 0
-  for (const name of readdirSync(secretsDir)) {
-    const file = join(secretsDir, name)
-    if (!lstatSync(file).isFile()) continue
-    chmodSync(file, 0o400)
-    if (isRoot) chownSync(file, owner.uid, owner.gid)
-  }
-  chmodSync(secretsDir, 0o700)
-  if (isRoot) chownSync(secretsDir, owner.uid, owner.gid)
 }
