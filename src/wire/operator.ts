@@ -24,6 +24,17 @@ export const UpRequest = z.strictObject({
 })
 export type UpRequest = z.infer<typeof UpRequest>
 
+/** How far an image has come that the engine did not have. Sums over those layers whose sizes are known. */
+export const PullView = z.strictObject({
+  image: z.string(),
+  layers: z.int(),
+  layersDone: z.int(),
+  doneBytes: z.number(),
+  totalBytes: z.number(),
+  isDone: z.boolean(),
+})
+export type PullView = z.infer<typeof PullView>
+
 /** A session as `ls --json` has it. */
 export type SessionView = {
   readonly id: string

@@ -14,9 +14,12 @@ import { openRelay, type Relay } from './forward.ts'
 import { controlStream, newLive, type LiveSession } from './gate.ts'
 import { planSession } from './plan-session.ts'
 import { engineName, newSessionId, sessionFolder, sessionName, sessionOf } from './session-names.ts'
-import type { ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
+import type { OnPull, ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
 import { takeDown } from './take-down.ts'
 import { watchEngine } from './watch.ts'
+
+/** Who hears how a session comes up. */
+type Watching = { readonly step: Progress; readonly pull: OnPull }
 
 /** What is in memory of this home's sessions, and the one who watches over them. */
 export class SessionManager {
@@ -35,7 +38,7 @@ export class SessionManager {
     this.#parts = parts
   }
 
-  async up(request: UpRequest, signal: AbortSignal, progress: Progress): Promise<SessionView> {
+  async up(request: UpRequest, signal: AbortSignal, progress: Watching): Promise<SessionView> {
     const id = newSessionId(this.#parts.system)
     const name = sessionName(request.name, request.workspace, id)
     this.#refuseTaken(name)
@@ -43,7 +46,7 @@ export class SessionManager {
     return await this.#rises.take(stop, () => this.#rise(request, { id, name }, progress, stop))
   }
 
-  async #rise(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Progress, stop: AbortSignal): Promise<SessionView> {
+  async #rise(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Watching, stop: AbortSignal): Promise<SessionView> {
     const { state } = this.#parts
     const { id, name } = names
     const rising = await this.#plan(request, names, progress, stop)
@@ -52,7 +55,7 @@ export class SessionManager {
     try {
       const step = (what: string): void => {
         state.step(id, what)
-        progress(what)
+        progress.step(what)
       }
       await bringUp(this.#parts, rising, step, stop)
       const { agent } = rising.record.ids
@@ -68,13 +71,13 @@ export class SessionManager {
   }
 
   /** Recorded when it resolves, and nothing is left of it when it does not. */
-  async #plan(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Progress, stop: AbortSignal): Promise<Rising> {
+  async #plan(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Watching, stop: AbortSignal): Promise<Rising> {
     const { id, name } = names
     const { home, state } = this.#parts
     this.#planned.add(id)
     try {
-      progress('plan')
-      const planned = await planSession(this.#parts, request, names, stop)
+      progress.step('plan')
+      const planned = await planSession(this.#parts, request, names, { signal: stop, onPull: progress.pull })
       stop.throwIfAborted()
       this.#refuseTaken(name)
       const rising: Rising = { ...planned, live: newLive(id), onGate: this.#onGate(id), pending: [] }

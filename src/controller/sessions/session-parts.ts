@@ -3,12 +3,12 @@ import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { IssuedLease, Leases } from '../../lease/lease.ts'
 import type { ChainMark, SecretBundle } from '../../wire/control.ts'
-import type { SessionView, UpRequest } from '../../wire/operator.ts'
+import type { PullView, SessionView, UpRequest } from '../../wire/operator.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { StateFile } from '../state.ts'
 import type { Owner } from './agent-files.ts'
 import type { FrozenLayers } from './frozen-layers.ts'
-import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, PullStep, TerminalSize } from './engine.ts'
+import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, TerminalSize } from './engine.ts'
 import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
 import type { Asked } from './verify.ts'
@@ -98,7 +98,6 @@ export type SessionParts = {
   audit(event: SessionAuditEvent): Promise<void>
   /** Tries the ways out from a container in the agent's place. @throws what is open, and the agent never starts */
   selftest?(target: SelftestTarget, signal: AbortSignal): Promise<void>
-  readonly onPull?: (image: string, step: PullStep) => void
   readonly system: System
   readonly log: Log
 }
@@ -194,10 +193,13 @@ export type SessionExecOptions = {
 /** What a reset has thrown away, and what it left. */
 export type ResetReport = { readonly wiped: readonly string[]; readonly kept: readonly string[] }
 
+/** Hears how an image comes that the engine did not have. */
+export type OnPull = (view: PullView) => void
+
 /** The life of sessions. Each verb takes an id or a name. @throws session_not_found, session_not_running, engine_unavailable */
 export type Sessions = AsyncDisposable & {
   /** Resolves when the agent runs behind a gate that is ready, both as they were asked for; else nothing of it is left. */
-  up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void): Promise<SessionView>
+  up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void, onPull?: OnPull): Promise<SessionView>
   /** A compose project of this home, which a session begins in whenever its gate comes. @throws config_invalid, control_socket_invalid */
   register(project: string): Promise<SessionView>
   /** Those that have not ended. */

@@ -12,7 +12,7 @@ export function createSessions(parts: SessionParts): Sessions {
   const manager = new SessionManager(parts)
   const projects = new ProjectManager(parts, (event) => manager.hub.emit(event))
   return {
-    up: (request, signal, progress) => manager.up(request, signal, progress),
+    up: (request, signal, progress, onPull) => manager.up(request, signal, { step: progress, pull: onPull ?? (() => undefined) }),
     register: (project) => projects.register(project),
     list: () => [
       ...parts.state.live().flatMap((row) => (recordOf(row).project === undefined ? manager.view(row) : [])),

@@ -66,7 +66,7 @@ const canMount = process.platform === 'linux' && process.getuid?.() === 0
 test(
   'a folder and a file that are mounted below the workspace on the host are covered, but for what is covered already',
   { skip: !canMount && 'needs root' },
-  async (t) => {
+  async () => {
     await using here = await temporaryFolder()
     const workspace = join(here.path, 'work')
     mkdirSync(workspace)
@@ -75,7 +75,8 @@ test(
     writeFileSync(join(workspace, 'file'), '')
     writeFileSync(join(here.path, 'host-file'), 'of the host')
     const points = ['disk', 'known', 'hidden/inner'].map((name) => join(workspace, name))
-    t.after(() => {
+    using stack = new DisposableStack()
+    stack.defer(() => {
       for (const point of [...points, join(workspace, 'file')]) execFileSync('umount', ['--lazy', point])
     })
     for (const point of points) execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', point])
