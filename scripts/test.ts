@@ -1,13 +1,21 @@
-import { spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
 import { ensureBaseImage } from './base-image.ts'
 import { check } from './check.ts'
 import { ensureClients } from './clients.ts'
 import { ensureEngine } from './engine.ts'
 import { ensureImages } from './images.ts'
-import { ROOT, SetupError, main } from './steps.ts'
+import { ROOT, STATE, SetupError, main } from './steps.ts'
+
+/** Of one test, and of one file. */
+const LIMIT_MS = 300_000
+const CONCURRENT_MIN = 3
+/** Below `test/`: where tests take longest comes first. */
+const ROOMS = ['docker', 'e2e', 'attack', 'property', 'anomaly', 'contract', 'browser', 'unit'] as const
 
 const asked = process.argv.slice(2)
 const files = asked.length === 0 ? globSync('test/**/*.test.ts', { cwd: ROOT }).toSorted() : filesOf(asked)
@@ -24,29 +32,44 @@ await main(async () => {
   const checked = asked.length > 0 || (await check())
   // The tests come last: what stands at the end of the output is their count.
   const tested = await test(files)
-  return checked && tested === 0 ? 0 : 1
+  return checked && tested ? 0 : 1
 })
 
 function filesOf(paths: readonly string[]): string[] {
   return paths.flatMap((name) => (name.endsWith('.ts') ? [name] : globSync(path.join(name, '**/*.test.ts'), { cwd: ROOT }).toSorted()))
 }
 
-function test(paths: readonly string[]): Promise<number> {
-  const env = {
-    ...process.env,
+/** Runs the files in this order, and prints in it too. Gives whether all passed. */
+async function test(paths: readonly string[]): Promise<boolean> {
+  Object.assign(process.env, {
     NODE_ENV: 'test',
     // Containers are removed by the tests that made them; a reaper would be one more image to have.
     TESTCONTAINERS_RYUK_DISABLED: 'true',
-  }
-  const options = [
-    '--test',
-    '--test-reporter=spec',
-    '--test-timeout=300000',
-    `--test-concurrency=${Math.max(2, availableParallelism() - 1)}`,
-  ]
-  const child = spawn(process.execPath, [...options, ...paths], { cwd: ROOT, env, stdio: 'inherit' })
-  return new Promise((resolve, reject) => {
-    child.on('error', reject)
-    child.on('exit', (code) => resolve(code ?? 1))
+    // Files and the commands that they start load the same sources.
+    NODE_COMPILE_CACHE: path.join(STATE, 'compile-cache'),
   })
+  let passed = true
+  const running = run({
+    files: ordered(paths).map((file) => path.resolve(ROOT, file)),
+    cwd: ROOT,
+    timeout: LIMIT_MS,
+    // Much of it is waiting, for an engine or for a limit of time.
+    concurrency: Math.max(CONCURRENT_MIN, availableParallelism() - 1),
+  })
+  running.on('test:fail', () => (passed = false))
+  running.on('test:summary', ({ success }) => (passed &&= success))
+  await pipeline(running.compose(new spec()), process.stdout, { end: false })
+  return passed
+}
+
+/**
+ * Containers first, as they take longest, each beside something that waits for no engine; what is short comes last, so that nobody waits
+ * for one long file at the end.
+ */
+function ordered(paths: readonly string[]): string[] {
+  const costOf = (file: string): number => ROOMS.findIndex((room) => file.startsWith(path.join('test', room)))
+  const sorted = paths.toSorted((a, b) => costOf(a) - costOf(b))
+  const isFirst = (file: string): boolean => file.startsWith(path.join('test', ROOMS[0]))
+  const [first, others] = [sorted.filter(isFirst), sorted.filter((file) => !isFirst(file))]
+  return [...first.flatMap((file, index) => [file, others[index] ?? []].flat()), ...others.slice(first.length)]
 }

@@ -1,15 +1,21 @@
-import { statSync } from 'node:fs'
-import { join } from 'node:path'
-import { writeComposeProject, type ComposeProject } from '../controller/sessions/compose-project.ts'
+import { existsSync, realpathSync, rmSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { writeComposeProject, type ComposeProject, type GuardWorkspace } from '../controller/sessions/compose-project.ts'
+import { projectsFolder } from '../controller/sessions/project-file.ts'
+import { createWorkspaceGuard } from '../controller/workspace-guard.ts'
+import { SallyportError } from '../kernel/errors.ts'
+import { system } from '../kernel/system.ts'
 import { homeOf, packageRoot, parseFlags, policyDirs, type Command } from './command.ts'
+import { daemonClient, type DaemonClient } from './daemon-client.ts'
 
 export const composeCommand: Command = {
   summary: 'write the .env that compose.yaml reads for one workspace',
   usage: `usage: sallyport compose [--workspace DIR] [--policy FILE]… [--output FILE] [--demo]
 
 Checks the policy, then writes the .env for one workspace: a project name of its own, a free subnet for the jail network, the
-sidecar's address, the operator's uid, and where the policy and the secrets are. What stands in the file already is kept, so that
-it can be run again. Where the policy has placeholders, they become the agent's environment and the files that its programs
+sidecar's address, the operator's uid, and where the policy and the secrets are; and beside it the mounts of the workspace, with git's
+settings and what filesystem.hide names covered. What stands in the file already is kept, so that it can be run again, and should be
+when files came that are to be hidden. Where the policy has placeholders, they become the agent's environment and the files that its programs
 read (~/.npmrc, ~/.netrc, ~/.pypirc, ~/.docker/config.json, read-only): for new ones run it again, then "up". Says which secrets
 are missing and how to put them in, and the commands of docker compose that come next.
 
@@ -18,8 +24,11 @@ are missing and how to put them in, and the commands of docker compose that come
   --output FILE      default: .env next to compose.yaml. A second workspace needs a file of its own
   --demo             the demo's policy, a token made at random, and the profile "demo"
 
+Where "sallyport daemon" runs when the sidecar starts, the project is a session of it: secrets come from the daemon, the audit goes
+there, "sallyport ls" lists it, "lease revoke" and "down" end it. Without a daemon it works by itself.
+
 Secrets are files in the folder SALLYPORT_SECRETS_DIR, which only the sidecar sees, as /run/secrets: "file:/run/secrets/NAME" in
-the policy. There is no "env:", the sidecar gets no environment of yours.
+the policy. There is no "env:", the sidecar gets no environment of yours. Those of vaults are the daemon's to have.
 `,
   async run(argv, io) {
     const { values } = parseFlags(
@@ -33,20 +42,67 @@ the policy. There is no "env:", the sidecar gets no environment of yours.
       },
       { min: 0, max: 0 },
     )
+    const home = homeOf(io.env)
+    const daemon = await runningDaemon(home)
     const request = {
       envFile: values.output ?? join(packageRoot, '.env'),
       workspace: values.workspace,
       policy: values.policy ?? [],
       demo: values.demo,
+      hasController: daemon !== undefined,
     }
-    const installation = { packageRoot, home: homeOf(io.env), policyDirs: policyDirs(io.env) }
-    const project = writeComposeProject(request, installation, io.env)
-    io.out([describe(project), describeMissing(project), nextSteps(project)].filter(Boolean).join('\n'))
+    const installation = { packageRoot, home, policyDirs: policyDirs(io.env) }
+    const guard: GuardWorkspace = (own) => createWorkspaceGuard(home, () => [...own, ...(daemon?.kept ?? [])], system)
+    const project = await writeComposeProject(request, installation, io.env, guard)
+    const served = await attach(project, home, daemon)
+    io.out([describe(project, served), describeMissing(project), nextSteps(project)].filter(Boolean).join('\n'))
     return 0
   },
 }
 
-function describe({ name, workspace, jail, owner, secretsDir, envFile, policies, warnings, worthless }: ComposeProject): string {
+type RunningDaemon = { readonly client: DaemonClient; readonly kept: readonly unknown[] }
+
+/** The daemon of this home, with what it keeps of the workspaces of its sessions. */
+async function runningDaemon(home: string): Promise<RunningDaemon | undefined> {
+  const client = daemonClient(home)
+  try {
+    const { kept } = (await client.request('GET', '/v1/workspaces')) as { kept: readonly unknown[] }
+    return { client, kept }
+  } catch (error) {
+    if (error instanceof SallyportError && error.code === 'daemon_unavailable') return undefined
+    throw error
+  }
+}
+
+/** A line that says who serves the project. */
+async function attach(
+  { name, home: projects, isRunning, controlDir }: ComposeProject,
+  home: string,
+  daemon: RunningDaemon | undefined,
+): Promise<string> {
+  if (daemon === undefined) {
+    // One that was killed left it behind. Where the project runs, its session is still that one's.
+    if (isRunning)
+      return existsSync(join(controlDir, 'lease')) ? 'one that does not answer now: start it, or stop the project and run this again' : NONE
+    for (const file of ['lease', 'session']) rmSync(join(controlDir, file), { force: true })
+    return NONE
+  }
+  if (projects !== projectsFolder(realpathSync(home))) return `none: the project is of ${dirname(projects)}, the daemon of ${home}`
+  try {
+    await daemon.client.request('POST', '/v1/projects', { name })
+    return `the daemon of ${home}: from the next start of the sidecar on`
+  } catch (error) {
+    if (error instanceof SallyportError && error.code === 'control_socket_invalid') return `none: ${error.message}`
+    throw error
+  }
+}
+
+const NONE = 'none: no daemon runs. One that is started later serves the project from the next start of the sidecar on'
+
+function describe(
+  { name, workspace, jail, owner, secretsDir, envFile, policies, warnings, worthless }: ComposeProject,
+  served: string,
+): string {
   const folder = statSync(workspace)
   const notes =
     folder.uid === owner.uid || (folder.mode & 0o002) !== 0
@@ -62,6 +118,7 @@ function describe({ name, workspace, jail, owner, secretsDir, envFile, policies,
     `workspace  ${workspace}`,
     `subnet     ${jail.subnet} (sidecar ${jail.sidecar})`,
     `secrets    ${secretsDir}`,
+    `controller ${served}`,
     ...describeWorthless(worthless),
     `written    ${envFile}`,
     ...warnings.map((warning) => `warning    ${warning}`),

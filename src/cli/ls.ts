@@ -13,8 +13,9 @@ export const lsCommand: Command = {
   summary: 'list the sessions',
   usage: `usage: ${LS}
 
-The sessions that live, and those that ended last: id, name, state, harness and workspace. Below one, with "!", what came to be
-wrong with it while it runs, as a file of the workspace that a program of yours has uncovered (docs/WORKSPACE.md).
+The sessions that live, and those that ended last: id, name, state, harness and workspace. A compose project that the daemon serves has
+"compose" for its harness. Below a session, with "!", what came to be wrong with it while it runs, as a file of the workspace that a
+program of yours has uncovered (docs/WORKSPACE.md).
 
   --json   one JSON array
 `,
@@ -24,8 +25,9 @@ wrong with it while it runs, as a file of the workspace that a program of yours 
     if (values.json) io.out(visibleJson(sessions))
     else if (sessions.length === 0) io.out('no session: sallyport up starts one\n')
     else
-      for (const { id, name, state, harness, workspace, alerts } of sessions) {
-        io.out(`${[id, shown(name).padEnd(20), state.padEnd(8), (harness ?? '-').padEnd(8), shown(workspace)].join('  ')}\n`)
+      for (const { id, name, state, harness, project, workspace, alerts } of sessions) {
+        const by = harness ?? (project === undefined ? '-' : 'compose')
+        io.out(`${[id, shown(name).padEnd(20), state.padEnd(8), by.padEnd(8), shown(workspace)].join('  ')}\n`)
         for (const alert of alerts) io.out(`${' '.repeat(18)}! ${visible(alert).replaceAll('\n', '\\n')}\n`)
       }
     return 0

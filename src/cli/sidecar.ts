@@ -1,5 +1,7 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
-import { SallyportError } from '../kernel/errors.ts'
+import { dirname, join } from 'node:path'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { VERSION } from '../kernel/version.ts'
 import { loadPolicy, readWhole } from '../policy/policy.ts'
 import { newSessionId, type SidecarConfig } from '../sidecar/sidecar.ts'
@@ -32,7 +34,9 @@ it read both anew. Configured by environment:
   SALLYPORT_PLACEHOLDER_SEED  placeholders are made from it: the same text gives the same ones (default: the session's id)
   SALLYPORT_CONTROL       the way to a controller: unix:/path/control.sock, with the session's lease in the file "lease" beside it, or
                           stdio, where the controller attaches to standard input and output and all else goes to standard error.
-                          Secrets, certificate authority and lease are the controller's then
+                          Secrets, certificate authority and lease are the controller's then. auto:/path/control.sock is the first
+                          where that file "lease" is there at the start, with the session in the file "session" and the audit in
+                          memory until the controller has it; and no controller at all where it is not
   SALLYPORT_AGENT         id of the agent in the audit (default: agent)
   SALLYPORT_SESSION       id of the session in the audit (default: a new one; required with a controller)
   SALLYPORT_WORKSPACE     name of the workspace in the audit
@@ -47,7 +51,7 @@ it read both anew. Configured by environment:
     const dirs = policyDirs(io.env)
     const hosts = [address, '127.0.0.1']
     const control = controlOf(io)
-    const session = control ? required(io, 'SALLYPORT_SESSION') : io.env['SALLYPORT_SESSION'] || newSessionId()
+    const session = control ? (control.session ?? required(io, 'SALLYPORT_SESSION')) : io.env['SALLYPORT_SESSION'] || newSessionId()
     return runGate(
       {
         version: VERSION,
@@ -69,7 +73,7 @@ it read both anew. Configured by environment:
         ...(io.env['SALLYPORT_CA_PERSIST'] && { caPersist: io.env['SALLYPORT_CA_PERSIST'] }),
         upstreamCa: [io.env['SALLYPORT_UPSTREAM_CA'], io.env['SALLYPORT_EXTRA_CA']].flatMap((file) => (file ? [file] : [])),
         fixedAddresses: new Map(),
-        audit: control ? (io.env['SALLYPORT_AUDIT'] ?? '') : required(io, 'SALLYPORT_AUDIT'),
+        audit: control ? auditOf(control, io) : required(io, 'SALLYPORT_AUDIT'),
         allowsClient: clientsOf(required(io, 'SALLYPORT_SUBNET')),
         env: io.env,
       },
@@ -79,15 +83,38 @@ it read both anew. Configured by environment:
   },
 }
 
-function controlOf(io: Io): SidecarConfig['control'] {
+/** `session`: of a controller that was found by itself. */
+type Control = NonNullable<SidecarConfig['control']> & { readonly session?: string }
+
+/** A chain of one session alone: the file of a gate that has none by default goes on over many. */
+function auditOf({ session }: Control, io: Io): string {
+  return session === undefined ? (io.env['SALLYPORT_AUDIT'] ?? '') : ''
+}
+
+function controlOf(io: Io): Control | undefined {
   const text = io.env['SALLYPORT_CONTROL']
   if (!text) return undefined
   const agent = io.env['SALLYPORT_AGENT'] || 'agent'
   if (text === 'stdio') return { agent, transport: { kind: 'stdio', input: process.stdin, output: process.stdout } }
   if (text.startsWith('unix:/')) return { agent, transport: { kind: 'unix', path: text.slice('unix:'.length) } }
+  if (text.startsWith('auto:/')) return foundControl(text.slice('auto:'.length), agent)
   throw new SallyportError('config_invalid', `SALLYPORT_CONTROL is "${text}"`, {
-    hint: 'write unix:/run/sallyport/control.sock, or stdio',
+    hint: 'write unix:/run/sallyport/control.sock, auto:/run/sallyport/control.sock, or stdio',
   })
+}
+
+/** A lease is there as long as a controller says so, also while that one is away: without it the gate would be freer than with it. */
+function foundControl(path: string, agent: string): Control | undefined {
+  const folder = dirname(path)
+  if (!existsSync(join(folder, 'lease'))) return undefined
+  try {
+    return { agent, session: readFileSync(join(folder, 'session'), 'utf8').trim(), transport: { kind: 'unix', path } }
+  } catch (cause) {
+    throw new SallyportError('config_invalid', `${folder} has a lease, and no session that it is for (${codeOf(cause)})`, {
+      hint: 'is the daemon running? else run sallyport compose again',
+      cause,
+    })
+  }
 }
 
 function required(io: Io, name: string): string {

@@ -1,12 +1,14 @@
 import { resolve } from 'node:path'
 import { SallyportError } from '../kernel/errors.ts'
 import { shown } from '../kernel/shown.ts'
+import { system } from '../kernel/system.ts'
 import { visible, visibleJson } from '../kernel/visible.ts'
-import type { SessionView } from '../wire/operator.ts'
+import { PullView, type SessionView } from '../wire/operator.ts'
 import { attachTo } from './attach.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
 import { daemonClient, type DaemonClient } from './daemon-client.ts'
 import { DEFAULT_DETACH_KEYS, parseDetachKeys } from './detach-keys.ts'
+import { createPulling } from './pulling.ts'
 
 const UP = 'sallyport up [--workspace DIR] [--harness NAME] [--policy FILE]… [--role NAME] [--image REF] [--name NAME] [--detach] [-- CMD…]'
 const RUN = 'sallyport run [the same] -- CMD…'
@@ -111,13 +113,23 @@ function parseUp(argv: readonly string[], more: Record<string, { type: 'boolean'
   return { request, values: given }
 }
 
-/** Says each step on stderr while it starts. @throws what the daemon says */
+/** Says each step on stderr while it starts, and how images come that the engine does not have. @throws what the daemon says */
 async function startSession(daemon: DaemonClient, request: Wanted, io: Io): Promise<SessionView> {
   let session: SessionView | undefined
-  await daemon.follow('POST', '/v1/sessions', request, (line) => {
-    if (typeof line['step'] === 'string') io.err(`· ${shown(line['step'])}\n`)
-    if (line['session'] !== undefined) session = line['session'] as SessionView
-  })
+  const pulling = createPulling(
+    (text) => io.err(text),
+    () => (process.stderr.isTTY ? process.stderr.columns : undefined),
+    system,
+  )
+  await daemon
+    .follow('POST', '/v1/sessions', request, (line) => {
+      const pull = PullView.safeParse(line['pull'])
+      if (pull.success) return pulling.pull(pull.data)
+      pulling.clear()
+      if (typeof line['step'] === 'string') io.err(`· ${shown(line['step'])}\n`)
+      if (line['session'] !== undefined) session = line['session'] as SessionView
+    })
+    .finally(() => pulling.clear())
   if (session === undefined)
     throw new SallyportError('daemon_unavailable', 'the daemon ended before the session was up', {
       hint: 'see its log; start it again: sallyport daemon',

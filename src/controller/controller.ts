@@ -31,6 +31,7 @@ import { openLateVault } from './late-vault.ts'
 import { createSessionSecrets, type Entitled } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
+import { projectPolicy } from './sessions/project-file.ts'
 import { policyFolder } from './sessions/session-names.ts'
 import { createRedaction, shownText } from './terminal/redacted.ts'
 import { createSessions, type SessionParts, type SessionRecord, type Sessions } from './sessions/sessions.ts'
@@ -86,7 +87,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
       place: createPlaces({
         home,
         state,
-        policyOf: (session) => plannedPolicy(policyFolder(home, session)),
+        policyOf: (session) => entitledOf(session, home, state).policy,
         secretsOf: (session) => secrets.shown(session),
         refuseSuspect: (kept) => workspace.refuseSuspect(kept),
         operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
@@ -132,7 +133,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   await sessions.adopt(running.signal)
 
   const socket = freeSocketPath(home)
-  const host = { sessions, state, leases, secrets, audit, system }
+  const host = { sessions, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const logins = parts.use(new Logins(system))
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     addOperatorRoutes(app, host, running.signal)
@@ -172,6 +173,8 @@ function planningOf({ packageRoot, env }: ControllerConfig, home: string, system
 /** What the operator's routes work on. */
 export type Host = {
   readonly sessions: Sessions
+  /** What is kept of the workspaces of sessions that live. */
+  readonly kept: () => readonly unknown[]
   readonly state: StateFile
   readonly leases: Leases
   readonly secrets: ReturnType<typeof createSessionSecrets>
@@ -209,21 +212,26 @@ function checkAgentLease(leases: Leases, session: string, lease: string): void {
 /** Those of one workspace, or all. One that has a fault keeps the policy that it has. */
 async function refreshPolicies(sessions: Sessions | undefined, workspace: string | undefined): Promise<void> {
   const meant = (sessions?.list() ?? []).filter(
-    (one) => one.state === 'running' && (workspace === undefined || one.workspace === workspace),
+    (one) => one.state === 'running' && one.project === undefined && (workspace === undefined || one.workspace === workspace),
   )
   const results = await Promise.allSettled(meant.map(({ id }) => sessions?.refreshPolicy(id)))
   const failed = results.find((result) => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
 }
 
+/** What of a session decides which secrets it gets. */
 function entitledOf(session: string, home: string, state: StateFile): Entitled {
-  const { workspace, role } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
+  const { workspace, role, project } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
   const holder = { ...(workspace !== undefined && { workspace }), ...(role !== undefined && { role }) }
-  return { policy: plannedPolicy(policyFolder(home, session)), holder }
+  return { policy: project === undefined ? plannedPolicy(policyFolder(home, session)) : projectPolicy(home, project), holder }
 }
 
+/** Of a compose project nothing is mounted before its gate has come. */
 function keptOf(state: StateFile): unknown[] {
-  return state.live().map(({ record }) => (record as { kept?: unknown }).kept)
+  return state.live().flatMap(({ state: at, record }) => {
+    const { kept, project } = record as { kept?: unknown; project?: string }
+    return project !== undefined && at === 'starting' ? [] : [kept]
+  })
 }
 
 function imagesOf(env: ControllerConfig['env']): { sidecar: string; agent: string } {

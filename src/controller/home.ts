@@ -5,7 +5,7 @@ import { strangerAbove } from '../kernel/folders-above.ts'
 import { tryLock } from './file-lock.ts'
 
 /** Folders of a home that a daemon needs, all of them the operator's alone. */
-const FOLDERS = ['audit', 'audit/sessions', 'policies', 's', 'sessions'] as const
+const FOLDERS = ['audit', 'audit/sessions', 'c', 'policies', 's', 'sessions'] as const
 
 /**
  * Makes `home` ready for a daemon and holds it, so that no second one works on the same sessions: until it is disposed of, or the process

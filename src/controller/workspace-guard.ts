@@ -1,7 +1,7 @@
 import type { System } from '../kernel/system.ts'
 import { compareGitScans, refuseSuspect, scanGit, type Finding, type GitScan, type ScanRequest } from './sessions/git-scan.ts'
 import type { SessionParts } from './sessions/session-parts.ts'
-import { lostCovers, removeMade, watchCovers, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
+import { coverOf, lostCovers, removeMade, watchCovers, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
 import { workspaceMounts } from './sessions/workspace.ts'
 
 /** What is kept of a session's workspace in its record: plain data, so that another process can end it. */
@@ -31,10 +31,6 @@ export function createWorkspaceGuard(
     const known = new Map([...others().filter(isKept), ...held.values()].map((kept) => [kept.key, kept]))
     return [...known.values()].filter(({ key }) => key !== own)
   }
-  const findingsOf = async ({ covers, baseline, scan }: Kept): Promise<Finding[]> => [
-    ...(await lostCovers(covers)),
-    ...(baseline ? compareGitScans(baseline, await scanGit(scan, system)) : []),
-  ]
   return {
     mounts(request) {
       // One after the other: of two that begin at once each would be told that it is alone.
@@ -49,22 +45,37 @@ export function createWorkspaceGuard(
       return planned
     },
     async refuseSuspect(kept) {
-      if (isKept(kept)) refuseSuspect(await findingsOf(kept))
+      if (isKept(kept)) refuseSuspect(await findingsOf(kept, system))
     },
     watch(kept, onLost) {
       return watchCovers(isKept(kept) ? kept.covers : [], (lost) => onLost(lost.map(describe)))
     },
+    async renewed(kept) {
+      if (!isKept(kept)) return kept
+      const covers = (await Promise.all(kept.covers.map(({ path }) => coverOf(path).catch(() => [])))).flat()
+      return { ...kept, covers, ...(kept.baseline && { baseline: await scanGit(kept.scan, system) }) }
+    },
+    look: (kept) => look(kept, system),
     async release(kept) {
       if (!isKept(kept)) return []
-      const found = await findingsOf(kept)
+      const found = await look(kept, system)
       await removeMade(
         kept.made,
         othersThan(kept.key).flatMap(({ made }) => made.map(({ path }) => path)),
       )
       held.delete(kept.key)
-      return found.map(describe)
+      return found
     },
   }
+}
+
+async function look(kept: unknown, system: Pick<System, 'elapsed'>): Promise<string[]> {
+  return isKept(kept) ? (await findingsOf(kept, system)).map(describe) : []
+}
+
+async function findingsOf({ covers, baseline, scan }: Kept, system: Pick<System, 'elapsed'>): Promise<Finding[]> {
+  const planted = baseline ? compareGitScans(baseline, await scanGit(scan, system)) : []
+  return [...(await lostCovers(covers)), ...planted]
 }
 
 function describe({ path, what, why }: Finding): string {

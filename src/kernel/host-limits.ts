@@ -119,6 +119,10 @@ export const HOST_LIMITS = {
   auditSegmentBytesMax: 16 * 1024 * 1024,
   /** One short question to the container engine. Waiting, attaching and pulling are bounded by their signal. */
   engineCallMs: 60_000,
+  /** How an image comes is told this often, and printed so often where there is no terminal; layers that are counted for it. */
+  pullReportMs: 250,
+  pullLineMs: 5_000,
+  imageLayersMax: 1_024,
   /** After the engine's events broke off they are asked for again so much later. */
   engineRetryMs: 1_000,
   /** The gate of a session has so long from its start until it has its secrets and answers: `sidecar_not_ready`. */

@@ -27,6 +27,17 @@ export const UpRequest = z.strictObject({
 })
 export type UpRequest = z.infer<typeof UpRequest>
 
+/** How far an image has come that the engine did not have. Sums over those layers whose sizes are known. */
+export const PullView = z.strictObject({
+  image: z.string(),
+  layers: z.int(),
+  layersDone: z.int(),
+  doneBytes: z.number(),
+  totalBytes: z.number(),
+  isDone: z.boolean(),
+})
+export type PullView = z.infer<typeof PullView>
+
 /** A session as `ls --json` has it. */
 export type SessionView = {
   readonly id: string
@@ -36,6 +47,8 @@ export type SessionView = {
   /** That it runs with, whether the operator or a policy named it. */
   readonly harness: string | null
   readonly role?: string
+  /** The compose project that it is in: docker compose makes its containers. */
+  readonly project?: string
   readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
   readonly sidecar: { readonly container?: string; readonly healthy: boolean }
   readonly network?: string

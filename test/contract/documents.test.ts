@@ -38,6 +38,14 @@ const README_COMMANDS = new Map(
   ]),
 )
 
+/** `--help` of each command, run once. */
+const helps = new Map<string, Promise<string>>()
+function helpOf(name: string): Promise<string> {
+  const known = helps.get(name) ?? runCommand([name, '--help']).then(({ stdout }) => stdout)
+  helps.set(name, known)
+  return known
+}
+
 test("the README's table of commands is the list that sallyport --help prints", async () => {
   const { stdout } = await runCommand(['--help'])
   const listed = [...stdout.matchAll(/^ {2}([a-z-]+) {2,}\S/gm)].map((match) => match[1] ?? '')
@@ -46,14 +54,14 @@ test("the README's table of commands is the list that sallyport --help prints", 
 
 for (const [name, verbs] of README_COMMANDS) {
   test(`sallyport ${name} --help knows the subcommands of the README: ${verbs.join(', ') || 'none'}`, async () => {
-    const { stdout } = await runCommand([name, '--help'])
+    const stdout = await helpOf(name)
     for (const verb of verbs) assert.match(stdout, new RegExp(`sallyport ${name} ${verb}\\b`))
   })
 }
 
 test('every flag that a document shows for a command is one that its --help has', async () => {
   for (const name of README_COMMANDS.keys()) {
-    const { stdout } = await runCommand([name, '--help'])
+    const stdout = await helpOf(name)
     const known = new Set(stdout.match(/--[a-z-]+/g))
     for (const document of DOCUMENTS) {
       for (const [line] of readProject(document).matchAll(new RegExp(`^.*\\bsallyport ${name}\\b.*$`, 'gm'))) {
@@ -69,7 +77,7 @@ test('every flag and variable that --help lists is read by the sources', async (
     .filter((file) => file.startsWith('src/'))
     .map((file) => readProject(file))
   for (const name of README_COMMANDS.keys()) {
-    const { stdout } = await runCommand([name, '--help'])
+    const stdout = await helpOf(name)
     for (const flag of new Set(stdout.match(/(?<=^ {2})--[a-z-]+/gm))) {
       const option = flag.slice(2)
       assert.ok(

@@ -77,8 +77,8 @@ test('a workspace that became a repository while its project runs is refused bef
   try {
     mkdirSync(join(here.workspace, '.git'))
     await assert.rejects(here.run('--workspace', here.workspace, '--policy', here.policy), {
-      code: 'config_invalid',
-      message: /became a git repository/,
+      code: 'workspace_refused',
+      message: /work\/\.git can be replaced/,
     })
     assert.deepEqual(readdirSync(join(here.workspace, '.git')), [])
   } finally {

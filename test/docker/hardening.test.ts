@@ -87,6 +87,7 @@ test('the agent has these mounts and no other', () => {
     '/etc/passwd ro',
     '/etc/pki/ca-trust/extracted/pem ro',
     '/etc/pki/tls/certs ro',
+    '/etc/resolv.conf ro',
     '/etc/ssl/certs ro',
     '/sallyport ro',
     '/var/lib/ca-certificates ro',
@@ -100,6 +101,7 @@ test('the workspace is not mounted in the sidecar, and what it reads from the ho
     '/etc/sallyport/extra-ca.pem',
     '/etc/sallyport/home/policies',
     '/etc/sallyport/policy',
+    '/run/sallyport',
     '/run/secrets',
   ])
   assert.ok(mounts.every(({ RW }) => !RW))

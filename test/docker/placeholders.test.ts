@@ -159,7 +159,7 @@ test('I14 the agent has the ready files as further mounts, each read-only, and n
       .map((path) => `bind /home/agent/${path} ro`)
       .toSorted(),
   )
-  assert.equal(Mounts.length - home.length, 8)
+  assert.equal(Mounts.length - home.length, 9)
   const { '/home/agent/.docker': options } = HostConfig['Tmpfs'] as Record<string, string>
   for (const option of ['nosuid', 'nodev', 'size=']) assert.ok(options?.includes(option), options)
 })

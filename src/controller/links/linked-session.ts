@@ -50,18 +50,22 @@ class OpenLink {
   }
 
   async listen(): Promise<void> {
-    const { socketDir, sidecarLease } = this.#session
-    const folder = await openSocketFolder(socketDir, sidecarLease, {
-      ...this.#parts,
-      ...(this.#session.owner && { owner: this.#session.owner }),
-      onConnection: (socket) => {
-        this.#look(folder.problem())
-        const strangers = [...this.#peers].filter(({ isProven }) => !isProven).length
-        if (this.#isOver || strangers >= LIMITS.controlStrangersMax) return false
-        this.#add(socket, { helloMs: LIMITS.controlHelloMs })
-        return true
+    const { id, socketDir, sidecarLease } = this.#session
+    const folder = await openSocketFolder(
+      socketDir,
+      { id, lease: sidecarLease },
+      {
+        ...this.#parts,
+        ...(this.#session.owner && { owner: this.#session.owner }),
+        onConnection: (socket) => {
+          this.#look(folder.problem())
+          const strangers = [...this.#peers].filter(({ isProven }) => !isProven).length
+          if (this.#isOver || strangers >= LIMITS.controlStrangersMax) return false
+          this.#add(socket, { helloMs: LIMITS.controlHelloMs })
+          return true
+        },
       },
-    })
+    )
     this.#parted.use(folder)
     const looking = setInterval(() => this.#look(folder.problem()), LIMITS.controlLookMs)
     this.#parted.defer(() => clearInterval(looking))

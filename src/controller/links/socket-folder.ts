@@ -7,7 +7,7 @@ import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
 
-/** What the one sidecar mounts that may: its socket, and its lease. */
+/** What the one sidecar mounts that may: its socket, its lease, and the session that both are of. */
 export type SocketFolder = AsyncDisposable & {
   /** Why it is no longer the folder and the socket that were made; `undefined` when they are. */
   problem(): SallyportError | undefined
@@ -21,10 +21,14 @@ type FolderParts = {
 }
 
 /**
- * Makes the folder (0700), the lease (0600) and the listening socket (0600).
+ * Makes the folder (0700), the session's id and its lease (0600), and the listening socket (0600).
  * @throws control_socket_invalid when the path is too long, or the folder is there and not ours
  */
-export async function openSocketFolder(dir: string, lease: string, parts: FolderParts): Promise<SocketFolder> {
+export async function openSocketFolder(
+  dir: string,
+  { id, lease }: { readonly id: string; readonly lease: string },
+  parts: FolderParts,
+): Promise<SocketFolder> {
   const path = join(dir, 'control.sock')
   const bytes = Buffer.byteLength(path)
   if (bytes > LIMITS.controlPathBytesMax) {
@@ -35,7 +39,9 @@ export async function openSocketFolder(dir: string, lease: string, parts: Folder
   const server = createServer(taker(parts))
   try {
     await makeFolder(dir, parts)
-    await writeLease(dir, lease, parts)
+    // The lease last: where one is, all of it is.
+    await writeWhole(dir, 'session', id, parts)
+    await writeWhole(dir, 'lease', lease, parts)
     // One of a daemon that was killed.
     await rm(path, { force: true })
     await listen(server, path)
@@ -82,12 +88,12 @@ async function makeFolder(dir: string, parts: FolderParts): Promise<void> {
 }
 
 /** Whole or not at all: a sidecar that starts meanwhile reads no half of it. */
-async function writeLease(dir: string, lease: string, parts: FolderParts): Promise<void> {
-  const aside = join(dir, 'lease.new')
+async function writeWhole(dir: string, name: string, text: string, parts: FolderParts): Promise<void> {
+  const aside = join(dir, `${name}.new`)
   await unlink(aside).catch(() => undefined)
-  await writeFile(aside, lease, { mode: 0o600, flag: 'wx' })
+  await writeFile(aside, text, { mode: 0o600, flag: 'wx' })
   await own(aside, parts)
-  await rename(aside, join(dir, 'lease'))
+  await rename(aside, join(dir, name))
 }
 
 async function own(path: string, { owner }: FolderParts): Promise<void> {

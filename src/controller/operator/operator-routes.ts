@@ -7,6 +7,7 @@ import { runSelftest } from '../selftest/selftest.ts'
 import { addSessionRoutes, read } from './session-routes.ts'
 
 type ById = { Params: { id: string } }
+const Registration = z.strictObject({ name: z.string().min(1).max(128) })
 const Rotation = z.strictObject({ now: z.boolean().default(false) })
 
 /** Every call that the operator's commands make, but for the streams. */
@@ -18,6 +19,9 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
     const target = await sessions.selftestTarget(params.id)
     return runSelftest(target, target.setting, signal)
   })
+
+  app.get('/v1/workspaces', () => ({ kept: host.kept() }))
+  app.post('/v1/projects', async ({ body }) => ({ session: await sessions.register(read(Registration, body).name) }))
 
   app.get('/v1/leases', () => ({ leases: state.leases() }))
   app.post<ById>('/v1/leases/:id/revoke', async ({ params }) => {

@@ -19,7 +19,7 @@ const LogQuery = z.strictObject({
 })
 
 /**
- * What the operator does with sessions. What takes time answers in lines of JSON: `{step}` as it goes, then `{session}` or `{problem}`. A
+ * What the operator does with sessions. What takes time answers in lines of JSON: `{step}` and `{pull}` as it goes, then `{session}` or `{problem}`. A
  * client that leaves in the middle of `up` has it undone.
  */
 export function addSessionRoutes(app: FastifyInstance, sessions: Sessions, secretsOf: (session: string) => readonly Secret[]): void {
@@ -27,7 +27,14 @@ export function addSessionRoutes(app: FastifyInstance, sessions: Sessions, secre
   app.get<ById>('/v1/sessions/:id', ({ params }) => sessions.inspect(params.id))
   app.post('/v1/sessions', (request, reply) => {
     const wanted = read(UpRequest, request.body)
-    return inLines(reply, async (say, signal) => ({ session: await sessions.up(wanted, signal, (step) => void say({ step })) }))
+    return inLines(reply, async (say, signal) => ({
+      session: await sessions.up(
+        wanted,
+        signal,
+        (step) => void say({ step }),
+        (pull) => void say({ pull }),
+      ),
+    }))
   })
   app.post<ById>('/v1/sessions/:id/down', async ({ params }) => {
     await sessions.down(params.id)

@@ -28,13 +28,21 @@ export async function adoptSessions(
 ): Promise<Adopted[]> {
   const info = await parts.engine.info()
   const found = await Promise.all(
-    parts.state.live().map(async (row) => {
-      const live = await adoptOne(parts, row, info, onGate(row.id), signal)
-      return live === undefined ? [] : [{ row, live }]
-    }),
+    parts.state
+      .live()
+      .filter(isOwn)
+      .map(async (row) => {
+        const live = await adoptOne(parts, row, info, onGate(row.id), signal)
+        return live === undefined ? [] : [{ row, live }]
+      }),
   )
   await reapStrays(parts)
   return found.flat()
+}
+
+/** Those of compose projects are another's to look after. */
+function isOwn({ record }: StateRow): boolean {
+  return (record as SessionRecord).project === undefined
 }
 
 /**

@@ -1,27 +1,19 @@
 import { createHash, randomBytes } from 'node:crypto'
-import {
-  accessSync,
-  chmodSync,
-  chownSync,
-  constants,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  readdirSync,
-  realpathSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, realpathSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
-import { agentFileOf, refuseTakenVariables, writeAgentFiles, type Owner, type Worthless } from './agent-files.ts'
+import { leaseDigest } from '../../lease/lease.ts'
+import { agentFileOf, refuseTakenVariables, writeAgentFiles, writeResolver, type Owner, type Worthless } from './agent-files.ts'
+import { coverMountsBelow, workspaceFile } from './compose-files.ts'
 import { engineCpus, engineHasImage, engineIsolates, engineNetworks, engineRuns } from './engine-facts.ts'
 import { readEnvFile, writeEnvFile } from './env-file.ts'
-import { GIT_ENVIRONMENT, guardGit, hasGit } from './git-guard.ts'
 import type { Jail } from './jail.ts'
 import { ownerOf } from './owner.ts'
+import { makeProjectSocketFolder, readProjectFile, writeProjectFile } from './project-file.ts'
+import { demoTokenHash, handOver, makeSecretsFolder } from './project-secrets.ts'
 import { realpathOfNearest } from './real-path.ts'
+import { homeLabel } from './session-names.ts'
+import type { SessionParts, WorkspaceMounts } from './session-parts.ts'
 import { missingSecrets, readSessionPolicy, type SecretFile, type SessionPolicy } from './session-policy.ts'
 import { reserveJail } from './subnets.ts'
 
@@ -33,7 +25,12 @@ export type ProjectRequest = {
   /** Files in one folder. Default: the ones in the file. */
   readonly policy: readonly string[]
   readonly demo: boolean
+  /** A daemon runs, which has places for secrets that no container sees. */
+  readonly hasController: boolean
 }
+
+/** The workspace with what lies over it. `others`: what is kept of the sessions that live. */
+export type GuardWorkspace = (others: readonly unknown[]) => Pick<SessionParts['workspace'], 'mounts'>
 
 /** Where Sallyport is: the folder that holds compose.yaml, `SALLYPORT_HOME`, and where policies that are extended are looked for. */
 export type Installation = { readonly packageRoot: string; readonly home: string; readonly policyDirs: readonly string[] }
@@ -47,6 +44,10 @@ export type ComposeProject = Plan & {
   readonly missing: readonly SecretFile[]
   /** What the agent gets in the place of credentials. */
   readonly worthless: Worthless
+  /** Containers of it run. */
+  readonly isRunning: boolean
+  /** Where a daemon puts its socket and the lease for it. */
+  readonly controlDir: string
 }
 
 type Plan = {
@@ -84,21 +85,38 @@ const BASE_IMAGE = 'node:24-bookworm-slim'
 const OWN_BASE_IMAGE = 'sallyport/node-base:24'
 const ENGINE_SOCKET = '/var/run/docker.sock'
 /** What compose.yaml mounts by a variable. compose takes one of the environment rather than the file's. */
-const MOUNTED = ['SALLYPORT_SECRETS_DIR', 'SALLYPORT_POLICY_DIR', 'SALLYPORT_STATE_DIR', 'SALLYPORT_OWN_POLICIES', 'SALLYPORT_EXTRA_CA']
+const MOUNTED = [
+  'SALLYPORT_SECRETS_DIR',
+  'SALLYPORT_POLICY_DIR',
+  'SALLYPORT_STATE_DIR',
+  'SALLYPORT_CONTROL_DIR',
+  'SALLYPORT_OWN_POLICIES',
+  'SALLYPORT_EXTRA_CA',
+]
 
 /**
  * Writes the `.env` and the state of a compose project for one workspace. What stands in the file already is kept.
  * @throws SallyportError config_invalid when anything that holds the agent lies where the agent can write, or the file cannot be
  * written or belongs to another workspace; usage, policy_not_found and policy_invalid for policies, with every error in the message;
- * engine_unavailable, subnet_exhausted. Nothing is written then but, for the last two, an empty folder and a reservation of a subnet.
+ * workspace_refused; engine_unavailable, subnet_exhausted. Nothing is written then but files that are to be covered in the workspace, an
+ * empty folder and a reservation of a subnet.
  */
-export function writeComposeProject(request: ProjectRequest, installation: Installation, environment: Environment): ComposeProject {
+export async function writeComposeProject(
+  request: ProjectRequest,
+  installation: Installation,
+  environment: Environment,
+  guard: GuardWorkspace,
+): Promise<ComposeProject> {
   const plan = planProject(request, installation, environment)
   checkPlaces(plan, installation, environment)
   const policies = plan.policies.files.map((file) => join(plan.policies.dir, file))
-  const policy = readSessionPolicy(policies, { ...installation, placeholderSeed: plan.placeholderSeed })
+  const policy = readSessionPolicy(policies, {
+    ...installation,
+    placeholderSeed: plan.placeholderSeed,
+    hasController: request.hasController,
+  })
   refuseTakenVariables(installation.packageRoot, Object.keys(policy.worthless.values))
-  return writeProject(plan, policy, installation)
+  return await writeProject(plan, policy, installation, guard)
 }
 
 function planProject(request: ProjectRequest, { packageRoot, home }: Installation, environment: Environment): Plan {
@@ -177,21 +195,56 @@ function checkPlaces(plan: Plan, { packageRoot }: Installation, environment: Env
   for (const [what, place] of places) if (place) refuseInside(plan.workspace, what, place)
 }
 
-function writeProject(plan: Plan, policy: SessionPolicy, installation: Installation): ComposeProject {
-  refuseLateGit(plan)
+async function writeProject(plan: Plan, policy: SessionPolicy, installation: Installation, guard: GuardWorkspace): Promise<ComposeProject> {
+  const { name, stateDir, secretsDir, owner } = plan
   // Before the subnet: a reservation whose project has no folder here counts as abandoned.
-  for (const folder of [join(plan.home, plan.name), plan.stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const jail = reserveJail(plan.home, plan.name, plan.present.get('SALLYPORT_SUBNET'), engineNetworks())
-  const env = environmentOf(plan, jail, installation, agentFileOf(plan.stateDir, policy.worthless))
+  const isRunning = engineRuns(name)
+  const networks = engineNetworks()
+  for (const folder of [join(plan.home, name), stateDir]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const workspace = await coveredWorkspace(plan, policy, guard, isRunning)
+  const jail = reserveJail(plan.home, name, plan.present.get('SALLYPORT_SUBNET'), networks)
+  const env = environmentOf(plan, jail, installation, agentFileOf(stateDir, policy.worthless))
   const lease = plan.present.get('SALLYPORT_LEASE') || randomBytes(24).toString('base64url')
   // What proves a request to be the session's own, for policies that want that.
   env.set('SALLYPORT_LEASE', lease)
   env.set('SALLYPORT_PROXY_URL', policy.isLeaseRequired ? `http://agent:${lease}@sallyport:3128` : '')
-  writeState(plan, policy.worthless)
-  if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(plan))
+  const controlDir = makeProjectSocketFolder(dirname(plan.home), name, owner)
+  env.set('SALLYPORT_CONTROL_DIR', controlDir)
+  writeState(plan, policy.worthless, workspaceFile(workspace, policy.session), jail)
+  if (plan.demo) env.set('SALLYPORT_DEMO_TOKEN_SHA256', demoTokenHash(secretsDir))
   writeEnvFile(plan.envFile, env)
-  const { warnings, worthless, secretFiles } = policy
-  return { ...plan, jail, warnings, worthless, missing: missingSecrets(secretFiles, plan.secretsDir) }
+  writeProjectFile(stateDir, {
+    version: 1,
+    name,
+    workspace: plan.workspace,
+    owner,
+    policies: plan.policies.files.map((file) => join(plan.policies.dir, file)),
+    policyDirs: [...installation.policyDirs],
+    secretsDir,
+    agentLeases: [leaseDigest(lease)],
+    filesystem: policy.filesystem,
+    kept: workspace.kept,
+  })
+  const { worthless, secretFiles } = policy
+  const warnings = [...policy.warnings, ...workspace.warnings]
+  return { ...plan, jail, warnings, worthless, isRunning, controlDir, missing: missingSecrets(secretFiles, secretsDir) }
+}
+
+/**
+ * As a session of the controller has it. Where the project runs already, its own agent is one of those that could put links in the place
+ * of what is about to be mounted, unless it was covered before that agent started.
+ */
+async function coveredWorkspace(
+  { workspace, stateDir, owner }: Plan,
+  { filesystem }: SessionPolicy,
+  guard: GuardWorkspace,
+  isRunning: boolean,
+): Promise<WorkspaceMounts> {
+  const filesDir = join(stateDir, 'files')
+  const before = isRunning ? readProjectFile(stateDir)?.kept : undefined
+  const covered = await guard(before === undefined ? [] : [before]).mounts({ workspace, filesystem, owner, filesDir })
+  if (filesystem.workspace !== 'rw') return covered
+  return { ...covered, mounts: [...covered.mounts, ...(await coverMountsBelow(covered.mounts, workspace, filesDir, owner))] }
 }
 
 function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation, agentFile: string | undefined): Map<string, string> {
@@ -207,6 +260,7 @@ function environmentOf(plan: Plan, jail: Jail, { packageRoot }: Installation, ag
     ['SALLYPORT_UID', String(owner.uid)],
     ['SALLYPORT_GID', String(owner.gid)],
     ['SALLYPORT_STATE_DIR', stateDir],
+    ['SALLYPORT_HOME_ID', homeLabel(dirname(plan.home))['sallyport.home']],
     ['SALLYPORT_SECRETS_DIR', secretsDir],
     ['SALLYPORT_POLICY_DIR', policies.dir],
     ['SALLYPORT_POLICY', policies.files.map((policy) => `${POLICY_MOUNT}/${policy}`).join(':')],
@@ -299,62 +353,12 @@ function refuseInside(workspace: string, what: string, place: string): void {
   }
 }
 
-function writeState(plan: Plan, worthless: Worthless): void {
-  const { workspace, stateDir, secretsDir, owner, demo } = plan
-  mkdirSync(secretsDir, { recursive: true, mode: 0o700 })
-  writeFileSync(join(stateDir, WORKSPACE_FILE), workspaceFile(workspace))
+function writeState(plan: Plan, worthless: Worthless, text: string, jail: Jail): void {
+  const { stateDir, secretsDir, owner, demo } = plan
+  writeFileSync(join(stateDir, WORKSPACE_FILE), text)
   writeAgentFiles(stateDir, owner, worthless)
-  const token = demoTokenFile(plan)
-  if (demo && !existsSync(token)) writeFileSync(token, randomBytes(32).toString('base64url'), { mode: 0o400, flag: 'wx' })
+  writeResolver(stateDir, jail.sidecar)
+  makeSecretsFolder(secretsDir, demo)
   // A folder that the operator named is the operator's to set up.
   if (secretsDir === join(stateDir, 'secrets')) handOver(secretsDir, owner)
-}
-
-function demoTokenFile({ secretsDir }: Plan): string {
-  return join(secretsDir, 'DEMO_TOKEN')
-}
-
-function demoTokenHash(plan: Plan): string {
-  return createHash('sha256')
-    .update(readFileSync(demoTokenFile(plan), 'utf8').trim())
-    .digest('hex')
-}
-
-/**
- * A repository that came to be while an agent runs is the agent's: it could put links to files of the host in the place of what
- * is about to be mounted. What was covered before it started can't be replaced, as it is a mount point.
- */
-function refuseLateGit({ name, workspace, stateDir }: Plan): void {
-  const file = join(stateDir, WORKSPACE_FILE)
-  const wasCovered = existsSync(file) && readFileSync(file, 'utf8').includes('"/workspace/.git"')
-  if (wasCovered || !hasGit(workspace) || !engineRuns(name)) return
-  throw new SallyportError('config_invalid', `${workspace} became a git repository while the project ${name} runs`, {
-    hint: `stop it first: docker compose -p ${name} down, then run this again`,
-  })
-}
-
-/** The mounts over the workspace's git metadata, as JSON, which is YAML too. compose reads a dollar sign as a variable. */
-function workspaceFile(workspace: string): string {
-  const volumes = guardGit(workspace).map(({ path, readOnly }) => ({
-    type: 'bind',
-    source: join(workspace, path),
-    target: `/workspace/${path}`,
-    read_only: readOnly,
-    bind: { create_host_path: false },
-  }))
-  const agent = volumes.length === 0 ? {} : { volumes, environment: GIT_ENVIRONMENT }
-  return `${JSON.stringify({ services: { agent } }, null, 2).replaceAll('$', '$$$$')}\n`
-}
-
-/** Only the sidecar's uid reads the secrets. The owner can be set by root only; anybody else is that uid already. */
-function handOver(secretsDir: string, owner: Owner): void {
-  const isRoot = process.getuid?.() === 0
-  for (const name of readdirSync(secretsDir)) {
-    const file = join(secretsDir, name)
-    if (!lstatSync(file).isFile()) continue
-    chmodSync(file, 0o400)
-    if (isRoot) chownSync(file, owner.uid, owner.gid)
-  }
-  chmodSync(secretsDir, 0o700)
-  if (isRoot) chownSync(secretsDir, owner.uid, owner.gid)
 }

@@ -2,6 +2,7 @@ import { basename } from 'node:path'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Relay } from './forward.ts'
 import { controlStream, type Said } from './gate-ready.ts'
+import { projectSocketFolder } from './project-file.ts'
 import { socketFolder } from './session-names.ts'
 import type { LinkedSession } from '../links/links.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
@@ -66,7 +67,7 @@ export async function openGateLink(
   parts.state.addLease(lease.id, id, 'sidecar')
   const link = await parts.links.open({
     id,
-    socketDir: socketFolder(parts.home, id),
+    socketDir: record.project === undefined ? socketFolder(parts.home, id) : projectSocketFolder(parts.home, record.project),
     sidecarLease: lease.token,
     owner: record.owner,
     verifyLease(token) {

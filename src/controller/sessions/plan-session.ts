@@ -4,7 +4,8 @@ import type { EngineInfo, ImageFacts } from './engine.ts'
 import type { Bind } from './hardening.ts'
 import { checkedSource, guardedPlaces } from './mount-sources.ts'
 import { ownerOf } from './owner.ts'
-import type { SessionParts, SessionPlan, SessionRecord, UpRequest } from './session-parts.ts'
+import { createPullProgress } from './pull-progress.ts'
+import type { OnPull, SessionParts, SessionPlan, SessionRecord, UpRequest } from './session-parts.ts'
 import { policyFolder } from './session-names.ts'
 import { refuseUnsafe } from './specs.ts'
 
@@ -21,6 +22,8 @@ export type PlannedSession = {
   readonly record: SessionRecord
 }
 
+type PullWatch = { readonly signal: AbortSignal; readonly onPull: OnPull }
+
 /**
  * Everything that can be refused, before anything is made: images, settings, mounts, the place of the workspace.
  * @throws SallyportError config_prohibited, config_invalid, image_missing, engine_unavailable and whatever `prepare` throws
@@ -29,14 +32,14 @@ export async function planSession(
   parts: SessionParts,
   request: UpRequest,
   names: { readonly id: string; readonly name: string },
-  signal: AbortSignal,
+  watching: PullWatch,
 ): Promise<PlannedSession> {
   const workspace = realFolder(request.workspace)
   const plan = await parts.prepare(request, { id: names.id, workspace, policyFolder: policyFolder(parts.home, names.id) })
   const [info, agentImage, sidecarImage] = await Promise.all([
     parts.engine.info(),
-    imageOf(parts, plan.agent.image, signal),
-    imageOf(parts, plan.sidecar.image, signal),
+    imageOf(parts, plan.agent.image, watching),
+    imageOf(parts, plan.sidecar.image, watching),
   ])
   const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
   if (plan.filesystem.workspace !== 'none') checkedSource(workspace, places)
@@ -62,10 +65,12 @@ export async function planSession(
   return { ...names, request, plan, binds, info, agentImage, sidecarImage, record }
 }
 
-async function imageOf(parts: SessionParts, name: string, signal: AbortSignal): Promise<ImageFacts> {
+async function imageOf(parts: SessionParts, name: string, { signal, onPull }: PullWatch): Promise<ImageFacts> {
   const found = await parts.engine.image(name)
   if (found !== undefined) return found
-  await parts.engine.pull(name, (step) => parts.onPull?.(name, step), signal)
+  const progress = createPullProgress(name, onPull, parts.system)
+  await parts.engine.pull(name, (step) => progress.step(step), signal)
+  progress.end()
   const pulled = await parts.engine.image(name)
   if (pulled !== undefined) return pulled
   throw new SallyportError('image_missing', `the engine has no image ${name} after it was pulled`)
@@ -74,10 +79,14 @@ async function imageOf(parts: SessionParts, name: string, signal: AbortSignal): 
 /** Runtimes whose containers share this machine's kernel. To a container in a machine of its own, or in gVisor, a socket of the host is a file. */
 const SHARE_KERNEL: ReadonlySet<string> = new Set(['runc', 'crun', 'io.containerd.runc.v2', 'nvidia'])
 
+/** Else the control channel goes over the engine's own streams. */
+export function canMountSocket(info: EngineInfo): boolean {
+  return info.isLocal && !info.isRootless && !info.isRemapped && SHARE_KERNEL.has(info.defaultRuntime)
+}
+
 /** How gate and controller talk: by a socket that the gate mounts, or, where it could not use one, over the engine's own streams. */
 export function controlWay(info: EngineInfo): SessionRecord['control'] {
-  const canMountSocket = info.isLocal && !info.isRootless && !info.isRemapped && SHARE_KERNEL.has(info.defaultRuntime)
-  return canMountSocket ? 'unix' : 'stdio'
+  return canMountSocket(info) ? 'unix' : 'stdio'
 }
 
 function engineWarnings(info: EngineInfo, plan: SessionPlan): string[] {

@@ -4,7 +4,7 @@ import { javaTruststore, TRUSTSTORE_PASSWORD } from '../../pki/pki.ts'
 import type { System } from '../../kernel/system.ts'
 import { rootCertificates } from 'node:tls'
 import { AGENT_HOME } from './agent-environment.ts'
-import { writeAgentFiles, type Owner } from './agent-files.ts'
+import { writeAgentFiles, writeResolver, type Owner } from './agent-files.ts'
 import type { Bind } from './hardening.ts'
 import type { ImageRoots } from './image-roots.ts'
 import type { SessionPlan } from './session-parts.ts'
@@ -24,8 +24,7 @@ export function makeSessionFolder(folder: string): void {
 export function writeAgentPart(folder: string, gate: string, owner: Owner, files: SessionPlan['agent']['files']): Bind[] {
   const agent = join(folder, 'agent')
   writeAgentFiles(agent, owner, { values: {}, files: [] })
-  // Beside the engine's own resolver: 25.0.4 to 26.1.2 asks no server of an internal network.
-  publish(join(agent, 'resolv.conf'), `nameserver ${gate}\noptions timeout:1 attempts:2\n`)
+  writeResolver(agent, gate)
   const names = ['passwd', 'group', 'resolv.conf']
   const mounted = files.filter(({ isRewritten }) => isRewritten !== true)
   for (const { name, content } of mounted) {

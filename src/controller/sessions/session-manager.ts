@@ -15,10 +15,13 @@ import { newLive, type LiveSession } from './gate.ts'
 import { controlStream } from './gate-ready.ts'
 import { planSession } from './plan-session.ts'
 import { engineName, newSessionId, sessionFolder, sessionName, sessionOf } from './session-names.ts'
-import type { ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
+import type { OnPull, ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
 import { takeDown } from './take-down.ts'
 import { watchEngine } from './watch.ts'
 import { watchWorkspace } from './workspace-alerts.ts'
+
+/** Who hears how a session comes up. */
+type Watching = { readonly step: Progress; readonly pull: OnPull }
 
 /** What is in memory of this home's sessions, and the one who watches over them. */
 export class SessionManager {
@@ -37,7 +40,7 @@ export class SessionManager {
     this.#parts = parts
   }
 
-  async up(request: UpRequest, signal: AbortSignal, progress: Progress): Promise<SessionView> {
+  async up(request: UpRequest, signal: AbortSignal, progress: Watching): Promise<SessionView> {
     const id = newSessionId(this.#parts.system)
     const name = sessionName(request.name, request.workspace, id)
     this.#refuseTaken(name)
@@ -45,7 +48,7 @@ export class SessionManager {
     return await this.#rises.take(stop, () => this.#rise(request, { id, name }, progress, stop))
   }
 
-  async #rise(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Progress, stop: AbortSignal): Promise<SessionView> {
+  async #rise(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Watching, stop: AbortSignal): Promise<SessionView> {
     const { state } = this.#parts
     const { id, name } = names
     const rising = await this.#plan(request, names, progress, stop)
@@ -54,7 +57,7 @@ export class SessionManager {
     try {
       const step = (what: string): void => {
         state.step(id, what)
-        progress(what)
+        progress.step(what)
       }
       rising.live.rising = [stop]
       await bringUp(this.#parts, rising, step, stop)
@@ -74,13 +77,13 @@ export class SessionManager {
   }
 
   /** Recorded when it resolves, and nothing is left of it when it does not. */
-  async #plan(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Progress, stop: AbortSignal): Promise<Rising> {
+  async #plan(request: UpRequest, names: Pick<Rising, 'id' | 'name'>, progress: Watching, stop: AbortSignal): Promise<Rising> {
     const { id, name } = names
     const { home, state } = this.#parts
     this.#planned.add(id)
     try {
-      progress('plan')
-      const planned = await planSession(this.#parts, request, names, stop)
+      progress.step('plan')
+      const planned = await planSession(this.#parts, request, names, { signal: stop, onPull: progress.pull })
       stop.throwIfAborted()
       this.#refuseTaken(name)
       const rising: Rising = { ...planned, live: newLive(id), onGate: this.#onGate(id), pending: [] }

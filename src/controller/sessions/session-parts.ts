@@ -3,12 +3,12 @@ import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { IssuedLease, Leases } from '../../lease/lease.ts'
 import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle } from '../../wire/control.ts'
-import type { SessionView, UpRequest } from '../../wire/operator.ts'
+import type { PullView, SessionView, UpRequest } from '../../wire/operator.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { StateFile } from '../state.ts'
 import type { Owner } from './agent-files.ts'
 import type { FrozenLayers } from './frozen-layers.ts'
-import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, PullStep, TerminalSize } from './engine.ts'
+import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, TerminalSize } from './engine.ts'
 import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
 import type { Asked } from './verify.ts'
@@ -90,6 +90,10 @@ export type SessionParts = {
     watch(kept: unknown, onLost: (lines: readonly string[]) => void): Disposable
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
+    /** What was planted, a line each. Nothing is removed. */
+    look(kept: unknown): Promise<readonly string[]>
+    /** The same, compared with how the workspace is from now on. */
+    renewed(kept: unknown): Promise<unknown>
   }
   /** Ended by the signal at once: nobody waits for them any more. */
   secrets(session: string, signal: AbortSignal): Promise<SecretBundle>
@@ -110,7 +114,6 @@ export type SessionParts = {
     call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
     ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
   }
-  readonly onPull?: (image: string, step: PullStep) => void
   readonly system: System
   readonly log: Log
 }
@@ -163,6 +166,8 @@ export type ProbeRun = {
 /** What is kept of a session in the state file. */
 export type SessionRecord = {
   readonly workspace: string
+  /** The compose project, where docker compose makes its containers. */
+  readonly project?: string
   /** Files of the session's own layer. */
   readonly policy: string[]
   /** That was asked for. */
@@ -219,10 +224,15 @@ export type SessionExecOptions = {
 /** What a reset has thrown away, and what it left. */
 export type ResetReport = { readonly wiped: readonly string[]; readonly kept: readonly string[] }
 
+/** Hears how an image comes that the engine did not have. */
+export type OnPull = (view: PullView) => void
+
 /** The life of sessions. Each verb takes an id or a name. @throws session_not_found, session_not_running, engine_unavailable */
 export type Sessions = AsyncDisposable & {
   /** Resolves when the agent runs behind a gate that is ready, both as they were asked for; else nothing of it is left. */
-  up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void): Promise<SessionView>
+  up(request: UpRequest, signal: AbortSignal, progress: (step: string) => void, onPull?: OnPull): Promise<SessionView>
+  /** A compose project of this home, which a session begins in whenever its gate comes. @throws config_invalid, control_socket_invalid */
+  register(project: string): Promise<SessionView>
   /** Those that have not ended. */
   list(): SessionView[]
   inspect(session: string): Promise<SessionDetail>

@@ -5,6 +5,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { formatDiagnostic, formatPlace, loadPolicy, showPolicy, type Policy } from '../../policy/policy.ts'
 import type { SecretSource } from '../../wire/secret-source.ts'
 import type { Worthless } from './agent-files.ts'
+import type { ProjectFile } from './project-file.ts'
 
 /** A file below /run/secrets that the policy's secrets are read from. */
 export type SecretFile = {
@@ -26,7 +27,13 @@ export type SessionPolicy = {
   readonly isLeaseRequired: boolean
   /** What its agent holds in the place of credentials. */
   readonly worthless: Worthless
+  /** What its agent has of the workspace. */
+  readonly filesystem: ProjectFile['filesystem']
+  /** What its agent's container is made of. */
+  readonly session: Policy['session']
 }
+
+type ProjectSurroundings = { readonly policyDirs: readonly string[]; readonly placeholderSeed: string; readonly hasController?: boolean }
 
 /** What the sidecar sees of the host's secrets. */
 const SECRETS_MOUNT = '/run/secrets'
@@ -42,11 +49,12 @@ const WITHIN_ARGUMENT = /\/run\/secrets\/([\w.@+/-]+)/g
  */
 export function readSessionPolicy(
   files: readonly string[],
-  { policyDirs, placeholderSeed }: { readonly policyDirs: readonly string[]; readonly placeholderSeed: string },
+  { policyDirs, placeholderSeed, hasController = false }: ProjectSurroundings,
 ): SessionPolicy {
   const policy = loadPolicy(files, { policyDirs })
   refuseFilesOutside(policy, files, policyDirs)
-  refuseSources(policy)
+  refuseSources(policy, hasController)
+  refuseSettings(policy)
   const found = policy.secrets.flatMap(({ name, source }) =>
     filesOf(source).map((path) => ({ name, path, atStart: source.kind === 'file' })),
   )
@@ -58,6 +66,12 @@ export function readSessionPolicy(
     secretFiles: found.filter((file) => byPath.get(file.path) === file),
     isLeaseRequired: policy.isLeaseRequired,
     worthless: { values, files: credentialFiles(policy.credentials, values) },
+    filesystem: {
+      workspace: policy.filesystem.workspace,
+      hide: [...policy.filesystem.hide],
+      git_metadata: policy.filesystem.gitMetadata,
+    },
+    session: policy.session,
   }
 }
 
@@ -91,13 +105,27 @@ function refuseFilesOutside(policy: Policy, named: readonly string[], policyDirs
   )
 }
 
-function refuseSources(policy: Policy): void {
+/** What compose.yaml cannot do: to leave it out in silence would be to give an agent more than the policy says. */
+function refuseSettings({ session, effective }: Policy): void {
+  const from = { user: effective.session.user?.from, seccomp: effective.session.seccomp?.from }
+  const names = (['user', 'seccomp'] as const).filter((name) =>
+    name === 'user' ? session.user !== 'operator' : session.seccomp !== undefined,
+  )
+  if (names.length === 0) return
+  const errors = names.map(
+    (name) => `${from[name] === undefined ? '' : `${formatPlace(from[name])}: `}session.${name} is not for a compose project`,
+  )
+  throw new SallyportError('policy_invalid', errors.join('\n'), { hint: 'leave it out, or start the session with sallyport up' })
+}
+
+/** `hasController`: a daemon of this home has the secrets that are kept on the host. */
+function refuseSources(policy: Policy, hasController: boolean): void {
   const errors = showPolicy(policy).secrets.flatMap(({ name, source, from }) => {
     if (source.kind === 'env')
       return [`${formatPlace(from)}: secret "${name}": the sidecar of a compose project has no environment variable ${source.variable}`]
     if (source.kind === 'file' && filesOf(source).length === 0)
       return [`${formatPlace(from)}: secret "${name}": the sidecar of a compose project does not see ${source.path}`]
-    if (HOST_KINDS.has(source.kind))
+    if (HOST_KINDS.has(source.kind) && !hasController)
       return [
         `${formatPlace(from)}: secret "${name}": the sidecar of a compose project cannot read "${source.kind}:", which is on the host`,
       ]

@@ -1,4 +1,6 @@
+import { SallyportError } from '../../kernel/errors.ts'
 import { selftestTarget } from './probe.ts'
+import { ProjectManager } from './project-manager.ts'
 import { policyFolder } from './session-names.ts'
 import type { SessionParts, Sessions } from './session-parts.ts'
 import { notRunning, recordOf, SessionManager } from './session-manager.ts'
@@ -8,20 +10,71 @@ export type { SessionParts, SessionRecord, Sessions } from './session-parts.ts'
 /** The sessions of one home. Nothing runs before `adopt`. */
 export function createSessions(parts: SessionParts): Sessions {
   const manager = new SessionManager(parts)
+  const projects = new ProjectManager(parts, (event) => manager.hub.emit(event))
   return {
-    up: (request, signal, progress) => manager.up(request, signal, progress),
-    list: () => parts.state.live().map((row) => manager.view(row)),
+    up: (request, signal, progress, onPull) => manager.up(request, signal, { step: progress, pull: onPull ?? (() => undefined) }),
+    register: (project) => projects.register(project),
+    list: () => [
+      ...parts.state.live().flatMap((row) => (recordOf(row).project === undefined ? manager.view(row) : [])),
+      ...projects.list(),
+    ],
     async inspect(session) {
       const row = manager.find(session)
       const { owner, control, filesystem, jail, agent, sidecar } = recordOf(row)
       const asked = { ...(agent && { agent: agent.options }), ...(sidecar && { sidecar: sidecar.options }) }
       const user = agent?.options.User ?? `${owner.uid}:${owner.gid}`
-      return { ...manager.view(row), step: row.step, user, control, filesystem, ...(jail && { jail }), asked }
+      const view = recordOf(row).project === undefined ? manager.view(row) : projects.view(row)
+      return { ...view, step: row.step, user, control, filesystem, ...(jail && { jail }), asked }
     },
-    down: async (session) => await manager.down(manager.find(session).id, 'ended'),
-    reset: (session) => manager.reset(session),
+    async down(session) {
+      const row = manager.find(session)
+      return recordOf(row).project === undefined ? await manager.down(row.id, 'ended') : await projects.down(row.id)
+    },
+    ...agentVerbs(parts, manager),
+    events: (signal) => manager.hub.listen(signal),
+    async adopt(signal) {
+      await manager.adopt(signal)
+      await projects.adopt(signal)
+    },
+    async refreshPolicy(session) {
+      const row = manager.find(session)
+      const record = recordOf(row)
+      if (record.project !== undefined) return await projects.link(row.id).pushPolicy()
+      await parts.refreeze({ id: row.id, workspace: record.workspace, policyFolder: policyFolder(parts.home, row.id) }, record)
+      await manager.link(row.id).pushPolicy()
+    },
+    async pushSecrets(session, bundle) {
+      const row = manager.find(session)
+      const link = recordOf(row).project === undefined ? manager.link(row.id) : projects.link(row.id)
+      await link.pushSecrets(bundle)
+    },
+    async revoke(session) {
+      const row = manager.find(session)
+      await (recordOf(row).project === undefined ? manager.revoke(row.id) : projects.revoke(row.id))
+    },
+    async [Symbol.asyncDispose]() {
+      await projects.dispose()
+      await manager.dispose()
+    },
+  }
+}
+
+type AgentVerbs = 'reset' | 'attach' | 'exec' | 'logs' | 'forward' | 'resize' | 'wait' | 'selftestTarget'
+
+/** What is done to the containers of a session: to those that were made here. */
+function agentVerbs(parts: SessionParts, manager: SessionManager): Pick<Sessions, AgentVerbs> {
+  /** @throws usage for a session that docker compose makes the containers of */
+  const own = (session: string): string => {
+    const { project } = recordOf(manager.find(session))
+    if (project === undefined) return session
+    throw new SallyportError('usage', `session "${session}" is a compose project`, {
+      hint: `its containers are docker compose's: docker compose -p ${project} exec agent bash, or logs, or restart`,
+    })
+  }
+  return {
+    reset: (session) => manager.reset(own(session)),
     async attach(session, { size, replay = false } = {}) {
-      const { id, record } = manager.agent(session, 'or ended')
+      const { id, record } = manager.agent(own(session), 'or ended')
       const stream = await parts.engine.attach(id, { tty: record.tty, replay })
       const found = await parts.engine.inspect(id)
       if (found?.State.Running !== true) {
@@ -33,36 +86,25 @@ export function createSessions(parts: SessionParts): Sessions {
       return stream
     },
     async exec(session, argv, { tty, size, folder = '/workspace', environment = {} }) {
-      const { id, record } = manager.agent(session)
+      const { id, record } = manager.agent(own(session))
       const user = record.agent?.options.User ?? ''
       return await parts.engine.exec(id, { argv, user, folder, environment, tty, ...(size !== undefined && { size }) })
     },
     logs(session, { of = 'agent', ...options }, signal) {
-      const id = recordOf(manager.find(session)).ids[of]
+      const id = recordOf(manager.find(own(session))).ids[of]
       if (id === undefined) throw notRunning(session, `has no ${of} yet`)
       return parts.engine.logs(id, options, signal)
     },
-    forward: (session, port) => manager.forward(session, port),
-    resize: async (session, size) => await parts.engine.resize(manager.agent(session).id, size),
+    forward: (session, port) => manager.forward(own(session), port),
+    resize: async (session, size) => await parts.engine.resize(manager.agent(own(session)).id, size),
     async wait(session, signal) {
-      const id = recordOf(manager.find(session)).ids.agent
+      const id = recordOf(manager.find(own(session))).ids.agent
       if (id === undefined) throw notRunning(session, 'has no agent yet')
       return await parts.engine.wait(id, signal)
     },
-    events: (signal) => manager.hub.listen(signal),
-    adopt: (signal) => manager.adopt(signal),
-    async refreshPolicy(session) {
-      const row = manager.find(session)
-      const record = recordOf(row)
-      await parts.refreeze({ id: row.id, workspace: record.workspace, policyFolder: policyFolder(parts.home, row.id) }, record)
-      await manager.link(row.id).pushPolicy()
-    },
-    pushSecrets: (session, bundle) => manager.link(manager.find(session).id).pushSecrets(bundle),
-    revoke: (session) => manager.revoke(session),
     async selftestTarget(session) {
-      const row = manager.find(session)
+      const row = manager.find(own(session))
       return selftestTarget(parts, recordOf(row), row.id, await parts.engine.info())
     },
-    [Symbol.asyncDispose]: () => manager.dispose(),
   }
 }

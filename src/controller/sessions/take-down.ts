@@ -52,8 +52,8 @@ export async function takeDown(
   return planted
 }
 
-/** It is asked to end first: programs keep what they have not written yet. */
-async function endAgents({ engine }: SessionParts, agents: readonly ListedContainer[]): Promise<void> {
+/** Each is asked to end first: programs keep what they have not written yet. */
+export async function endAgents({ engine }: Pick<SessionParts, 'engine'>, agents: readonly ListedContainer[]): Promise<void> {
   for (const { id, isRunning } of agents) {
     if (!isRunning) continue
     await engine.kill(id, 'SIGTERM')
@@ -64,7 +64,7 @@ async function endAgents({ engine }: SessionParts, agents: readonly ListedContai
   }
 }
 
-export async function removeContainers({ engine }: SessionParts, containers: readonly ListedContainer[]): Promise<void> {
+export async function removeContainers({ engine }: Pick<SessionParts, 'engine'>, containers: readonly ListedContainer[]): Promise<void> {
   await settled(containers.map(({ id }) => engine.remove(id)))
 }
 

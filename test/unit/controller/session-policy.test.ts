@@ -111,3 +111,29 @@ for (const { what, make, isMissing } of [
     assert.deepEqual(missingSecrets([file], secrets), isMissing ? [file] : [])
   })
 }
+
+test('where a daemon has the secrets of the host a project may name them', async () => {
+  await using here = await place(withSources('vault:TOKEN'))
+  assert.throws(() => here.read(), { code: 'policy_invalid' })
+  const options = { policyDirs: [join(here.folder, 'policies')], placeholderSeed: 'seed', hasController: true }
+  assert.deepEqual(readSessionPolicy([join(here.folder, 'session', 'p.yaml')], options).secretFiles, [])
+})
+
+for (const [name, value] of [
+  ['user', 'root'],
+  ['seccomp', '/etc/profile.json'],
+]) {
+  test(`session.${name}, which no compose project can have, is refused by its place instead of being left out`, async () => {
+    await using here = await place(`version: 1\nsession:\n  ${name}: ${value}\n`)
+    assert.throws(() => here.read(), { code: 'policy_invalid', message: new RegExp(`p\\.yaml:3: session\\.${name} is not for`) })
+  })
+}
+
+test('the policy says what the agent has of the workspace', async () => {
+  await using here = await place(
+    'version: 1\nfilesystem: {workspace: ro, hide: [".env"], git_metadata: writable}\nsession: {memory: 512m}\n',
+  )
+  const { filesystem, session } = here.read()
+  assert.deepEqual(filesystem, { workspace: 'ro', hide: ['.env'], git_metadata: 'writable' })
+  assert.equal(session.memoryBytes, 512 * 1024 ** 2)
+})
