@@ -8,6 +8,7 @@ import { openHeldChain } from './held-chain.ts'
 import { encodeEvent, encodeIdentity, type AuditEvent, type Identity } from './line.ts'
 import type { Outgoing } from './outgoing.ts'
 
+export { chainFileName, parseChainFileName, type ChainName } from './chain-names.ts'
 export type { AuditEvent, Lane } from './line.ts'
 export { readLine as readAuditLine } from './line.ts'
 export type { Outgoing } from './outgoing.ts'

@@ -81,9 +81,19 @@ export type AuditEvent =
       readonly details?: string | undefined
     }
   | {
+      /** Of the controller: a session begins a chain of its own, the first or a further one. Recorded before any line of it is kept. */
+      readonly event: 'chain_begun'
+      readonly of: string
+      readonly chain: number
+      /** Hash of its first line. */
+      readonly digest: string
+    }
+  | {
       /** Of the controller: a session's own chain has come so far. */
       readonly event: 'countersigned'
       readonly of: string
+      /** Which of the session's chains, when it is not the first. */
+      readonly chain?: number | undefined
       readonly line: number
       readonly digest: string
     }

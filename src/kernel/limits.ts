@@ -151,6 +151,8 @@ export const LIMITS = {
   auditFileBytesMax: 4 * 1024 ** 3,
   /** The last line of a session's own record is written into the controller's no more often than this. */
   auditCountersignMs: 1_000,
+  /** Chains of one session: each start of a gate without a file of its own begins one. Beyond: 503 `audit_unavailable`. */
+  auditSessionChainsMax: 1_000,
   /** The audit file is forced to the disk (fdatasync) at least this often while events arrive. */
   auditSyncMs: 1_000,
   /** A key or certificate file of an authority that is kept on disk. */
