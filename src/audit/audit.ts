@@ -10,7 +10,7 @@ import type { Outgoing } from './outgoing.ts'
 
 export { chainFileName, parseChainFileName, type ChainName } from './chain-names.ts'
 export type { AuditEvent, Lane } from './line.ts'
-export { readLine as readAuditLine } from './line.ts'
+export { readLine as readAuditLine } from './read-line.ts'
 export type { Outgoing } from './outgoing.ts'
 export { verifyAudit } from './verify.ts'
 

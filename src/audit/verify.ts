@@ -1,7 +1,8 @@
 import { constants, open, type FileHandle } from 'node:fs/promises'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
-import { GENESIS, readLine } from './line.ts'
+import { GENESIS } from './line.ts'
+import { readLine } from './read-line.ts'
 
 const CHUNK_BYTES = 256 * 1024
 const NEWLINE = 0x0a
