@@ -128,32 +128,6 @@ export type AuditEvent =
       readonly by: string
     }
   | {
-      /** Of the controller: a question of an agent, and what became of it. */
-      readonly event: 'question'
-      readonly question: string
-      readonly of: string
-      readonly state: 'asked' | 'claimed' | 'released' | 'approved' | 'denied' | 'expired' | 'cancelled' | 'consumed' | 'finished'
-      readonly kind: 'command' | 'secret' | 'domain' | 'proposal'
-      /** Of all that will happen: what was shown, and is done. */
-      readonly digest: string
-      /** What it is about, in one line. */
-      readonly details?: string | undefined
-      /** The agent's words. */
-      readonly reason?: string | undefined
-      readonly risk?: 'safe' | 'caution' | 'dangerous' | undefined
-      readonly rule?: string | undefined
-      readonly decision?: 'allow' | 'deny' | undefined
-      readonly scope?: 'once' | 'session' | 'remember' | undefined
-      readonly by?: string | undefined
-      /** Presence: the tier that was proven, by what means, and when (milliseconds since 1970). */
-      readonly tier?: 'T0' | 'T1' | 'T2' | 'T3' | undefined
-      readonly means?: string | undefined
-      readonly proven_at?: number | undefined
-      readonly message?: string | undefined
-      readonly code?: string | undefined
-      readonly exit_code?: number | undefined
-    }
-  | {
       /** Of the controller: what the operator did with leases and secrets. Names and versions only. */
       readonly event: 'operator'
       readonly did: string

@@ -2,7 +2,7 @@ import { constants, open, type FileHandle } from 'node:fs/promises'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { GENESIS } from './line.ts'
-import { readLine } from './read-line.ts'
+import { readLine, type Link } from './read-line.ts'
 
 const CHUNK_BYTES = 256 * 1024
 const NEWLINE = 0x0a
@@ -42,12 +42,18 @@ export async function verifyAudit(file: string): Promise<{ events: number; head:
   return { events: scan.events, head: scan.head, first: scan.first, last: scan.last }
 }
 
-/**
- * Scans the lines of an open file from its start, or from the first whole line after `from`. Then the first line's
- * number and link are taken as they are.
- */
-export async function scanChain(handle: FileHandle, from = 0): Promise<Scan> {
-  const chain = createChain(from > 0)
+export type ScanOptions = {
+  /** Begins with the first whole line behind this byte, whose number and link are taken as they are. */
+  readonly from?: number
+  /** The line that the first one follows; `unknown`: its number and link are taken as they are. */
+  readonly after?: { readonly seq: number; readonly head: string } | 'unknown'
+  /** Hears each line that holds. The bytes are valid until it returns. A text is a reason why it does not hold all the same. */
+  readonly onLink?: (link: Link, line: Buffer) => string | undefined | void
+}
+
+/** Scans the lines of an open file, in bounded memory, up to the first one that does not hold. */
+export async function scanChain(handle: FileHandle, { from = 0, after, onLink }: ScanOptions = {}): Promise<Scan> {
+  const chain = createChain(from > 0 ? 'unknown' : (after ?? { seq: 0, head: GENESIS }), onLink)
   let position = from > 0 ? await startOfNextLine(handle, from) : 0
   let bytes = position
   let rest = Buffer.alloc(0)
@@ -73,8 +79,10 @@ export async function scanChain(handle: FileHandle, from = 0): Promise<Scan> {
   }
 }
 
-function createChain(trustsFirst: boolean) {
-  let [events, seq, head, first, last] = [0, 0, GENESIS, '', '']
+function createChain(after: NonNullable<ScanOptions['after']>, onLink: ScanOptions['onLink']) {
+  const trustsFirst = after === 'unknown'
+  let { seq, head } = trustsFirst ? { seq: 0, head: GENESIS } : after
+  let [events, first, last] = [0, '', '']
   return {
     state: () => ({ events, seq, head, first, last }),
     /** The reason why the line is not the next one of the chain. */
@@ -86,6 +94,8 @@ function createChain(trustsFirst: boolean) {
       if (!linked) {
         return link.seq === seq + 1 ? 'it does not follow the line before' : `its number is ${link.seq} where ${seq + 1} should be`
       }
+      const problem = onLink?.(link, line)
+      if (typeof problem === 'string') return problem
       if (events === 0) first = link.time
       ;[events, seq, head, last] = [events + 1, link.seq, link.hash, link.time]
       return undefined

@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { openAudit, type Audit } from '../audit/audit.ts'
+import type { Audit } from '../audit/audit.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
@@ -17,6 +17,7 @@ import { takeStreams } from './operator/streams.ts'
 import { createPlanning, plannedPolicy, type Planning } from './planning.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
+import { openHomeAudit } from './record/home-audit.ts'
 import { createSessionChains } from './session-chains.ts'
 import { openLateVault } from './late-vault.ts'
 import { createSessionSecrets } from './session-secrets.ts'
@@ -50,7 +51,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   parts.use(holdHome(config.home))
   const home = realpathSync(config.home)
   const state = parts.use(openState(join(home, 'state.db'), system))
-  const audit = parts.use(await openAudit({ file: join(home, 'audit', 'controller.jsonl'), session: 'controller' }, system, log))
+  const audit = parts.use(await openHomeAudit(home, (session) => state.live().some(({ id }) => id === session), system, log))
   await audit.append({ event: 'started', version: VERSION, policy: '' })
   parts.defer(() =>
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
@@ -59,7 +60,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
   const providers = parts.use(openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }))
   const secrets = createSessionSecrets(providers, (session) => plannedPolicy(policyFolder(home, session)), system)
-  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
+  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system, audit.copySession))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
   const sessions = parts.use(

@@ -46,8 +46,16 @@ type Chain = {
   timer: NodeJS.Timeout | undefined
 }
 
-/** @param folder `audit/sessions` of the home */
-export function createSessionChains(folder: string, audit: CountersigningAudit, system: Pick<System, 'elapsed'>): SessionChains {
+/**
+ * @param folder `audit/sessions` of the home
+ * @param onKept hears the lines that are on disk
+ */
+export function createSessionChains(
+  folder: string,
+  audit: CountersigningAudit,
+  system: Pick<System, 'elapsed'>,
+  onKept: (lines: readonly string[]) => void = () => undefined,
+): SessionChains {
   const open = new Map<string, Chain>()
 
   const chainOf = (session: string): Chain => {
@@ -68,22 +76,16 @@ export function createSessionChains(folder: string, audit: CountersigningAudit, 
     if (chain.pending === mark) chain.pending = undefined
     chain.countersignedMs = system.elapsed()
   }
-  const later = (session: string, chain: Chain): void => {
-    // When it fails, the next lines are refused until it succeeds.
-    chain.timer ??= setTimeout(() => void countersign(session, chain).catch(() => undefined), LIMITS.auditCountersignMs).unref()
-  }
   const close = async (session: string, chain: Chain): Promise<void> => {
     open.delete(session)
     await countersign(session, chain).catch(() => undefined)
     closeSync(chain.descriptor)
   }
-  /** Recorded for good before its first line is kept: a chain that the controller's own does not know was put there by another. */
   const begin = async (session: string, before: Chain, digest: string): Promise<Chain> => {
     const number = before.size === 0 ? before.number : before.number + 1
     if (number > LIMITS.auditSessionChainsMax) throw limitReached()
     await countersign(session, before)
-    await audit.append({ event: 'chain_begun', of: session, chain: number, digest })
-    await audit.flush?.()
+    await recordBeginning(audit, session, number, digest)
     if (number === before.number) return before
     const next = openChain(folder, session, number, before.bytesBefore + before.size)
     open.set(session, next)
@@ -99,17 +101,17 @@ export function createSessionChains(folder: string, audit: CountersigningAudit, 
         chain = chainOf(session)
         const first = markOf(lines[0] ?? '')
         if (chain.size === 0 || first?.seq === 1) chain = await begin(session, chain, first?.hash ?? '')
-        kept = { size: chain.size, pending: chain.pending }
+        const at = chain
+        kept = { size: at.size, pending: at.pending }
         write(chain, lines)
         chain.pending = markOf(lines.at(-1) ?? '') ?? kept.pending
         if (system.elapsed() - chain.countersignedMs >= LIMITS.auditCountersignMs) await countersign(session, chain)
-        else later(session, chain)
+        // When it fails, the next lines are refused until it succeeds.
+        else chain.timer ??= setTimeout(() => void countersign(session, at).catch(() => undefined), LIMITS.auditCountersignMs).unref()
+        onKept(lines)
       } catch (cause) {
         // The sidecar is told that these are not kept, and sends them again.
-        if (chain !== undefined && kept !== undefined) {
-          ftruncateSync(chain.descriptor, kept.size)
-          Object.assign(chain, kept)
-        }
+        if (chain !== undefined && kept !== undefined) takeBack(chain, kept)
         throw unavailable(session, cause)
       }
     },
@@ -123,6 +125,12 @@ export function createSessionChains(folder: string, audit: CountersigningAudit, 
       for (const [session, chain] of open) await close(session, chain)
     },
   }
+}
+
+/** For good, before its first line is kept: a chain that the controller's own does not know was put there by another. */
+async function recordBeginning(audit: CountersigningAudit, session: string, chain: number, digest: string): Promise<void> {
+  await audit.append({ event: 'chain_begun', of: session, chain, digest })
+  await audit.flush?.()
 }
 
 /** The chain that a session goes on with: its newest one that has a line, or its first. */
@@ -157,6 +165,11 @@ function write(chain: Chain, lines: readonly string[]): void {
   for (let written = 0; written < bytes.length;) written += writeSync(chain.descriptor, bytes, written)
   fdatasyncSync(chain.descriptor)
   chain.size += bytes.length
+}
+
+function takeBack(chain: Chain, kept: Pick<Chain, 'size' | 'pending'>): void {
+  ftruncateSync(chain.descriptor, kept.size)
+  Object.assign(chain, kept)
 }
 
 function limitReached(): Error {
