@@ -161,6 +161,9 @@ export const LIMITS = {
   /** The audit is kept at least this long, and what is older is looked for this often. */
   auditRetentionDaysMin: 90,
   auditRetireMs: 600_000,
+  /** Events that one call of `sallyport audit` lists, and how often `tail --follow` looks for new ones at least. */
+  auditListMax: 100_000,
+  auditFollowMs: 1_000,
   /** Lines that wait for one copy of the audit (syslog, OTLP): beyond, the oldest are left out of the copy. */
   auditCopyQueueBytesMax: 16 * 1024 * 1024,
   /** One batch of a copy, how long its receiver may take, and the waits between tries when it does not. */
