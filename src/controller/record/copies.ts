@@ -32,45 +32,65 @@ export function openCopies(targets: readonly CopyTarget[], log: Pick<Log, 'info'
   }
 }
 
+/** Lines that wait, in order; beyond the bound the oldest are forgotten. */
+function createBacklog() {
+  let texts: string[] = []
+  /** Before it they are taken already: an array is not moved for each. */
+  let head = 0
+  let [bytes, lost] = [0, 0]
+  const shift = (): string => {
+    const text = texts[head] ?? ''
+    texts[head] = ''
+    head += 1
+    bytes -= text.length
+    if (head > 1_000 && head * 2 > texts.length) [texts, head] = [texts.slice(head), 0]
+    return text
+  }
+  return {
+    add(text: string): void {
+      texts.push(text)
+      bytes += text.length
+      while (bytes > LIMITS.auditCopyQueueBytesMax) lost += countLines(shift())
+    },
+    /** The oldest lines, a batch of them. */
+    take(): string[] {
+      const batch: string[] = []
+      while (head < texts.length && batch.length < LIMITS.auditCopyBatchLines) {
+        const lines = shift().split('\n').slice(0, -1)
+        const rest = lines.splice(LIMITS.auditCopyBatchLines - batch.length)
+        batch.push(...lines)
+        if (rest.length === 0) continue
+        const text = `${rest.join('\n')}\n`
+        if (head === 0) texts.unshift(text)
+        else texts[(head -= 1)] = text
+        bytes += text.length
+      }
+      return batch
+    },
+    /** How many were forgotten since this was asked last. */
+    takeLost(): number {
+      const count = lost
+      lost = 0
+      return count
+    },
+  }
+}
+
 /** One receiver, with what waits for it in memory. */
 export function createCopy(receiver: Receiver, log: Pick<Log, 'info' | 'warn'>): Copies {
   const ended = new AbortController()
-  let waiting: string[] = []
-  let [bytes, lost, failures] = [0, 0, 0]
+  const backlog = createBacklog()
+  let failures = 0
   let running: Promise<void> | undefined
 
-  const dropOldest = (): void => {
-    let dropped = 0
-    while (bytes > LIMITS.auditCopyQueueBytesMax && dropped < waiting.length) {
-      const text = waiting[dropped] ?? ''
-      bytes -= text.length
-      lost += countLines(text)
-      dropped += 1
-    }
-    if (dropped > 0) waiting = waiting.slice(dropped)
-  }
-  const take = (): string[] => {
-    const batch: string[] = []
-    while (waiting.length > 0 && batch.length < LIMITS.auditCopyBatchLines) {
-      const text = waiting.shift() ?? ''
-      bytes -= text.length
-      const lines = text.split('\n').slice(0, -1)
-      const room = LIMITS.auditCopyBatchLines - batch.length
-      batch.push(...lines.slice(0, room))
-      const rest = lines.slice(room)
-      if (rest.length === 0) continue
-      waiting.unshift(`${rest.join('\n')}\n`)
-      bytes += waiting[0]?.length ?? 0
-    }
-    return batch
-  }
   const deliver = async (batch: readonly string[]): Promise<void> => {
     let retryMs: number = LIMITS.auditCopyRetryMs
     for (;;) {
       try {
         await receiver.send(batch, AbortSignal.any([ended.signal, AbortSignal.timeout(LIMITS.auditCopySendMs)]))
+        const lost = backlog.takeLost()
         if (failures > 0 || lost > 0) log.info({ copy: receiver.name, lost }, 'audit: the copy goes on')
-        ;[failures, lost] = [0, 0]
+        failures = 0
         return
       } catch (error) {
         ended.signal.throwIfAborted()
@@ -82,15 +102,13 @@ export function createCopy(receiver: Receiver, log: Pick<Log, 'info' | 'warn'>):
     }
   }
   const run = async (): Promise<void> => {
-    for (let batch = take(); batch.length > 0; batch = take()) await deliver(batch)
+    for (let batch = backlog.take(); batch.length > 0; batch = backlog.take()) await deliver(batch)
     running = undefined
   }
 
   return {
     accept(text) {
-      waiting.push(text)
-      bytes += text.length
-      dropOldest()
+      backlog.add(text)
       // Behind the turn in which the lines were written: their writer does not wait.
       running ??= new Promise<void>((resolve) => void setImmediate(resolve)).then(run).catch(() => undefined)
     },
