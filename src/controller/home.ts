@@ -2,6 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { LIMITS } from '../kernel/limits.ts'
 
 /** Folders of a home that a daemon needs, all of them the operator's alone. */
 const FOLDERS = ['audit', 'audit/sessions', 'policies', 's', 'sessions'] as const
@@ -12,10 +13,19 @@ const FOLDERS = ['audit', 'audit/sessions', 'policies', 's', 'sessions'] as cons
  * @throws config_invalid when it is no folder of this user's alone; daemon_running when another daemon holds it
  */
 export function holdHome(home: string): Disposable {
+  return hold(home, FOLDERS)
+}
+
+/** The same for a command that records a change while no daemon runs. @throws as holdHome */
+export function holdAudit(home: string): Disposable {
+  return hold(home, ['audit', 'audit/sessions'])
+}
+
+function hold(home: string, folders: readonly string[]): Disposable {
   try {
     mkdirSync(home, { recursive: true, mode: 0o700 })
     refuseStrangers(home)
-    for (const folder of FOLDERS) mkdirSync(join(home, folder), { recursive: true, mode: 0o700 })
+    for (const folder of folders) mkdirSync(join(home, folder), { recursive: true, mode: 0o700 })
   } catch (cause) {
     if (cause instanceof SallyportError) throw cause
     throw new SallyportError('config_invalid', `SALLYPORT_HOME "${home}" cannot be used (${codeOf(cause)})`, {
@@ -39,7 +49,8 @@ function refuseStrangers(home: string): void {
 /** A lock of the kernel's by way of SQLite: it ends with the process, where a file with a number would stay. */
 function lock(home: string): Disposable {
   const file = join(home, 'daemon.lock')
-  const database = new DatabaseSync(file)
+  // A command that records something holds it for a moment: a daemon that starts just then waits.
+  const database = new DatabaseSync(file, { timeout: LIMITS.homeBusyMs })
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (cause) {

@@ -1,8 +1,9 @@
 import { join } from 'node:path'
-import { openControllerAudit, type ControllerAudit } from '../../audit/audit.ts'
+import type { ControllerAudit } from '../../audit/audit.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import { openCopies } from './copies.ts'
+import { openOwnAudit } from './own-audit.ts'
 import { createRetirement, retireInTime } from './retirement.ts'
 import { readAuditSettings } from './settings.ts'
 
@@ -33,15 +34,4 @@ export async function openHomeAudit(
     copySession: (lines) => copies.accept(`${lines.join('\n')}\n`),
     [Symbol.asyncDispose]: () => open.disposeAsync(),
   }
-}
-
-/** The same without copies and without an eye on what is old: for a command that records one thing. */
-export function openOwnAudit(
-  home: string,
-  system: System,
-  log: Pick<Log, 'info' | 'warn' | 'error'>,
-  onWritten?: (text: string) => void,
-): Promise<ControllerAudit> {
-  const files = { folder: join(home, 'audit'), keyFile: join(home, 'audit.key') }
-  return openControllerAudit({ ...files, ...(onWritten && { onWritten }) }, system, log)
 }
