@@ -34,7 +34,7 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
   },
   trust: { summary: 'accept the policy that a workspace brings itself', load: async () => (await import('./cli/trust.ts')).trustCommand },
   policy: { summary: 'check, explain or show a policy', load: async () => (await import('./cli/policy.ts')).policyCommand },
-  audit: { summary: 'verify an audit file', load: async () => (await import('./cli/audit.ts')).auditCommand },
+  audit: { summary: 'read, export and verify the audit', load: async () => (await import('./cli/audit.ts')).auditCommand },
   init: { summary: 'write a policy for a workspace', load: async () => (await import('./cli/init.ts')).initCommand },
   doctor: { summary: 'say what this machine and its engine can hold', load: async () => (await import('./cli/doctor.ts')).doctorCommand },
   compose: {

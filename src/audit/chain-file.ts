@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { sealLine, startOfLine } from './line.ts'
+import type { Link } from './read-line.ts'
 import { scanChain, type Scan } from './verify.ts'
 
 /** The file behind an audit: whole lines are added at its end, or nothing. One call at a time, `sync` at any time. */
@@ -18,6 +19,30 @@ export type ChainFile = AsyncDisposable & {
   sync(): Promise<void>
 }
 
+/** Where a chain has come to: number and hash of its last line. */
+export type Place = { readonly seq: number; readonly head: string }
+
+/** Members of a line; or how they are made of its number and of the hash before it. */
+export type Body = string | ((seq: number, prev: string) => string)
+
+/** A chain file whose lines may depend on their place. */
+export type PlacedChainFile = ChainFile & {
+  readonly place: Place
+  readonly bytes: number
+  write(bodies: readonly Body[]): void
+  /** Of an empty file: it has this name now, and goes on from there. */
+  moveTo(file: string, after: Place): void
+}
+
+export type ChainFileOptions = {
+  /** What it goes on from, when it is not the first file of its chain. */
+  readonly after?: Place
+  /** Hears each line that opening verifies. */
+  readonly onLink?: (link: Link) => void
+  /** Hears what was added: whole lines with their newlines. */
+  readonly onWritten?: (text: string) => void
+}
+
 /** The file was changed by another: what it holds now must be looked at by a human. */
 export class ForeignChange extends Error {}
 
@@ -26,26 +51,29 @@ export class ForeignChange extends Error {}
  *
  * @throws audit_open_failed
  */
-export async function openChainFile(file: string): Promise<ChainFile> {
+export async function openChainFile(file: string, options: ChainFileOptions = {}): Promise<PlacedChainFile> {
   const handle = await openRegular(file)
   try {
     const { size, uid } = await handle.stat()
     if (uid !== process.geteuid?.()) throw failed(file, `it belongs to user ${uid}`, { hint: 'name a file that does not exist yet' })
-    const scan = await scanChain(handle, Math.max(0, size - LIMITS.auditContinueBytesMax))
+    const { after, onLink } = options
+    const from = Math.max(0, size - LIMITS.auditContinueBytesMax)
+    const scan = await scanChain(handle, { from, ...(after && { after }), ...(onLink && { onLink }) })
     refuseBroken(file, scan)
     await handle.chmod(0o600)
     // No event that was acknowledged is cut here: `append` answers only when write(2) took the line with its newline.
     if (scan.torn.length > 0) await handle.truncate(scan.bytes)
     await handle.sync()
-    if (size === 0) await syncFolder(file)
-    return chainFile(file, handle, scan)
+    if (size === 0) await syncFolder(dirname(file))
+    return chainFile(file, handle, scan, options.onWritten)
   } catch (cause) {
     await handle.close()
     throw cause instanceof SallyportError ? cause : failed(file, codeOf(cause), { cause })
   }
 }
 
-function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
+function chainFile(opened: string, handle: FileHandle, scan: Scan, onWritten: ChainFileOptions['onWritten']): PlacedChainFile {
+  let file = opened
   let { seq, head, bytes: size } = scan
   let leftover = 0
   let isSynced = true
@@ -59,11 +87,17 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
   // much, and the events of a whole turn wait for it.
   return {
     recoveredBytes: scan.torn.length,
+    get place() {
+      return { seq, head }
+    },
+    get bytes() {
+      return size
+    },
     check() {
-      const opened = fstatSync(handle.fd)
+      const stat = fstatSync(handle.fd)
       const named = lstatSync(file)
-      if (opened.dev !== named.dev || opened.ino !== named.ino) throw new ForeignChange('another file has its name')
-      if (opened.size !== size + leftover) throw new ForeignChange(`it has ${opened.size} bytes where ${size} were written`)
+      if (stat.dev !== named.dev || stat.ino !== named.ino) throw new ForeignChange('another file has its name')
+      if (stat.size !== size + leftover) throw new ForeignChange(`it has ${stat.size} bytes where ${size} were written`)
       if (leftover > 0) cutLeftover()
       if (size >= LIMITS.auditFileBytesMax) throw Object.assign(new Error('the audit file has reached its limit'), { code: 'EFBIG' })
       if (isSynced) return
@@ -76,7 +110,7 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
       let text = ''
       for (const body of bodies) {
         nextSeq += 1
-        const sealed = sealLine(nextSeq, body, nextHead)
+        const sealed = sealLine(nextSeq, typeof body === 'string' ? body : body(nextSeq, nextHead), nextHead)
         nextHead = sealed.hash
         text += sealed.line
       }
@@ -93,6 +127,13 @@ function chainFile(file: string, handle: FileHandle, scan: Scan): ChainFile {
       seq = nextSeq
       head = nextHead
       size += text.length
+      onWritten?.(text)
+    },
+    moveTo(name, after) {
+      if (size > 0) throw new Error('it has lines of its own')
+      file = name
+      seq = after.seq
+      head = after.head
     },
     async sync() {
       try {
@@ -135,8 +176,9 @@ function refuseBroken(file: string, { broken, torn, seq }: Scan): void {
   if (torn.length > 0 && !isOurs) throw failed(file, 'its end is not an audit line', { hint })
 }
 
-async function syncFolder(file: string): Promise<void> {
-  await using folder = await open(dirname(file), constants.O_RDONLY)
+/** Names in a folder outlive a crash of the machine only once the folder itself is on the disk. */
+export async function syncFolder(path: string): Promise<void> {
+  await using folder = await open(path, constants.O_RDONLY)
   await folder.sync()
 }
 

@@ -1,7 +1,7 @@
 import { constants, open, type FileHandle } from 'node:fs/promises'
 import { LIMITS } from '../kernel/limits.ts'
-import { readLine } from './line.ts'
 import { createBell, type Outgoing } from './outgoing.ts'
+import { readLine } from './read-line.ts'
 
 const NEWLINE = 0x0a
 /** What is read at once: a line that is longer than what goes in one frame still goes. */

@@ -81,11 +81,51 @@ export type AuditEvent =
       readonly details?: string | undefined
     }
   | {
+      /** Of the controller: a session begins a chain of its own, the first or a further one. Recorded before any line of it is kept. */
+      readonly event: 'chain_begun'
+      readonly of: string
+      readonly chain: number
+      /** Hash of its first line. */
+      readonly digest: string
+    }
+  | {
       /** Of the controller: a session's own chain has come so far. */
       readonly event: 'countersigned'
       readonly of: string
+      /** Which of the session's chains, when it is not the first. */
+      readonly chain?: number | undefined
       readonly line: number
       readonly digest: string
+    }
+  | {
+      /** Of the controller: all lines before this one are signed with its key. `encodeCheckpoint` adds the signature. */
+      readonly event: 'checkpoint'
+      /** Thumbprint of the key (RFC 7638). */
+      readonly key: string
+    }
+  | {
+      /** Of the controller: this file was old enough, and is deleted. What comes behind it goes on from its last line. */
+      readonly event: 'retired'
+      /** `controller`, or the session whose chain it is. */
+      readonly of: string
+      /** Number of the segment of the controller's chain, or of the session's chain. */
+      readonly part: number
+      readonly line: number
+      readonly digest: string
+      readonly bytes: number
+    }
+  | {
+      /** Of the controller: what holds for sessions was changed. Names, versions and digests only. */
+      readonly event: 'config_changed'
+      readonly of: ConfigKind
+      /** Which one: a file, a secret's name, a rule. */
+      readonly what: string
+      readonly did: string
+      readonly version?: number | undefined
+      /** SHA-256 of what it is now, hex. */
+      readonly digest?: string | undefined
+      /** By which way: a command, a route, a question that was approved. */
+      readonly by: string
     }
   | {
       /** Of the controller: what the operator did with leases and secrets. Names and versions only. */
@@ -176,6 +216,8 @@ export type QuestionEvent =
       readonly code?: string | undefined
       readonly exit_code?: number | undefined
     }
+/** What a change of configuration is about. */
+export type ConfigKind = 'policy' | 'secret' | 'operator' | 'rule' | 'trust' | 'vault'
 
 /** Whose events these are: the same in every line of one process. */
 export type Identity = {
@@ -188,9 +230,6 @@ export type Identity = {
 /** `prev` of the first line. */
 export const GENESIS = '0'.repeat(64)
 
-const SUFFIX = /^,"hash":"([0-9a-f]{64})"\}$/
-const SUFFIX_BYTES = `,"hash":"${GENESIS}"}`.length
-const TIME = /^[+-]?\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 /** What stands in JSON as it is. */
 const PLAIN = /^[ !#-[\]-~]*$/
 const NOT_ASCII = /[\u007f-\uffff]/g
@@ -223,32 +262,6 @@ export function sealLine(seq: number, body: string, prev: string): { readonly li
 /** What every line with that number begins with. */
 export function startOfLine(seq: number): string {
   return `{"seq":${seq},`
-}
-
-/** What a line says about its place in the chain. */
-export type Link = { readonly seq: number; readonly prev: string; readonly hash: string; readonly time: string }
-
-/** Reads one line (without its newline) and checks it by itself. A string is the reason why it does not hold. */
-export function readLine(bytes: Buffer): Link | string {
-  const end = bytes.length - SUFFIX_BYTES
-  const stated = end > 0 ? SUFFIX.exec(bytes.toString('latin1', end))?.[1] : undefined
-  if (stated === undefined) return 'it does not end with its hash'
-  if (hash('sha256', bytes.subarray(0, end), 'hex') !== stated) return 'its hash does not match its bytes'
-  const { seq, prev, time, session, event } = parseObject(bytes)
-  if (typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 1) return 'it has no sequence number'
-  if (typeof prev !== 'string') return 'it does not name the line before'
-  if (typeof time !== 'string' || !TIME.test(time)) return 'it has no time'
-  if (typeof session !== 'string' || typeof event !== 'string') return 'it has no session or no event'
-  return { seq, prev, time, hash: stated }
-}
-
-function parseObject(bytes: Buffer): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(bytes.toString('utf8'))
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
-  }
 }
 
 function members(fields: Readonly<Record<string, string | number | undefined>>): string {

@@ -1,5 +1,7 @@
 import { planInit, writeInit, type InitPlan } from '../controller/init/init.ts'
+import { contentDigest } from '../controller/sessions/workspace-trust.ts'
 import { homeOf, parseFlags, policyDirs, type Command } from './command.ts'
+import { openConfigRecord } from './config-record.ts'
 
 /** `sallyport init`. */
 export const initCommand: Command = {
@@ -17,29 +19,31 @@ languages install from, where its git remote is, and what the harness needs. It 
 
 Exit code: 0 done, or there is the same one already; 1 there is another one; 2 for a wrong command line.
 `,
-  run: (argv, io) =>
-    Promise.resolve().then(() => {
-      const { values } = parseFlags(
-        argv,
-        {
-          workspace: { type: 'string' },
-          harness: { type: 'string' },
-          print: { type: 'boolean', default: false },
-          force: { type: 'boolean', default: false },
-        },
-        { min: 0, max: 0 },
-      )
-      const setting = { home: homeOf(io.env), policyDirs: policyDirs(io.env) }
-      const request = { workspace: values.workspace ?? process.cwd(), harness: values.harness, force: values.force }
-      const plan = planInit(request, setting)
-      if (values.print) {
-        io.out(plan.text)
-        return 0
-      }
-      const { kept, isSame } = writeInit(plan, values.force, setting)
-      io.out(`${[...describe(plan, isSame), ...(kept === undefined ? [] : [`kept      ${kept}`]), '', ...nextSteps(plan)].join('\n')}\n`)
+  async run(argv, io) {
+    const { values } = parseFlags(
+      argv,
+      {
+        workspace: { type: 'string' },
+        harness: { type: 'string' },
+        print: { type: 'boolean', default: false },
+        force: { type: 'boolean', default: false },
+      },
+      { min: 0, max: 0 },
+    )
+    const setting = { home: homeOf(io.env), policyDirs: policyDirs(io.env) }
+    const request = { workspace: values.workspace ?? process.cwd(), harness: values.harness, force: values.force }
+    const plan = planInit(request, setting)
+    if (values.print) {
+      io.out(plan.text)
       return 0
-    }),
+    }
+    await using record = await openConfigRecord(io)
+    const { kept, isSame } = writeInit(plan, values.force, setting)
+    if (!isSame)
+      await record.add([{ of: 'policy', what: plan.file, did: 'written', digest: contentDigest(plan.text), by: 'sallyport init' }])
+    io.out(`${[...describe(plan, isSame), ...(kept === undefined ? [] : [`kept      ${kept}`]), '', ...nextSteps(plan)].join('\n')}\n`)
+    return 0
+  },
 }
 
 function describe({ file, detected, harness, workspace }: InitPlan, isSame: boolean): string[] {

@@ -4,6 +4,7 @@ import { system } from '../kernel/system.ts'
 import { visible } from '../kernel/visible.ts'
 import { checkSecret, KEY, openVault, scopeOfWorkspace, type SecretRow, type Vault } from '../vault/vault.ts'
 import { parseFlags, parseVerb, type Command, type Io } from './command.ts'
+import { openConfigRecord, vaultChanges } from './config-record.ts'
 import { applySecrets, exportVault, importVault, rotateVaultKey } from './secret-vault.ts'
 import { readValue } from './secret-input.ts'
 import { openOrMakeVault, parseMethod, vaultAccess, type VaultAccess } from './vault-access.ts'
@@ -85,8 +86,11 @@ async function set(argv: readonly string[], io: Io): Promise<number> {
   // Before the vault is opened or made: an answer that is broken off, or not taken, leaves nothing behind.
   const value = await readValue(name)
   checkSecret(name, value, options)
-  await using vault = await openOrMakeVault(access, io)
+  const changes = vaultChanges('sallyport secret set')
+  await using vault = await openOrMakeVault(access, io, changes)
+  await using record = await openConfigRecord(io)
   const row = vault.set(name, value, options)
+  await record.add(changes.taken())
   io.out(`${name}: version ${row.version} is stored; "sallyport secret apply" gives it to running sessions\n`)
   return 0
 }
@@ -148,8 +152,11 @@ async function remove(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(argv, { unlock: { type: 'string' } }, { min: 1, max: 1, names: ['NAME'], usage: RM })
   const [name = ''] = positionals
   const access = accessOf(values.unlock, io)
-  await using vault = await openVault(access.file, access.unlock, system)
+  const changes = vaultChanges('sallyport secret rm')
+  await using vault = await openVault(access.file, access.unlock, system, changes)
+  await using record = await openConfigRecord(io)
   vault.remove(name)
+  await record.add(changes.taken())
   io.out(`${name} is removed; running sessions keep it until "sallyport secret apply"\n`)
   return 0
 }
@@ -161,14 +168,17 @@ async function tag(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(others, { unlock: { type: 'string' } }, { min: 1, max: 1, names: ['NAME'], usage: TAG })
   const [name = ''] = positionals
   const access = accessOf(values.unlock, io)
-  await using vault = await openVault(access.file, access.unlock, system)
+  const noted = vaultChanges('sallyport secret tag')
+  await using vault = await openVault(access.file, access.unlock, system, noted)
   const tags = new Set(tagsOf(vault, name))
   for (const change of changes) {
     if (change.startsWith('+')) tags.add(change.slice(1))
     else if (!tags.delete(change.slice(1)))
       throw new SallyportError('usage', `${name} has no tag "${change.slice(1)}"`, { hint: `usage: ${TAG}` })
   }
+  await using record = changes.length === 0 ? undefined : await openConfigRecord(io)
   const row = changes.length === 0 ? undefined : vault.tag(name, [...tags])
+  await record?.add(noted.taken())
   io.out(`${name}: ${(row?.tags ?? [...tags]).join(' ') || 'no tags'}\n`)
   return 0
 }

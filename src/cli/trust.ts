@@ -6,6 +6,7 @@ import { system } from '../kernel/system.ts'
 import { visible } from '../kernel/visible.ts'
 import { formatDiagnostic, inspectRestricted } from '../policy/policy.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
+import { openConfigRecord } from './config-record.ts'
 
 const TRUST = 'sallyport trust [--workspace DIR] [--yes --digest HEX]'
 const LS = 'sallyport trust ls [--json]'
@@ -85,7 +86,9 @@ async function trust(argv: readonly string[], io: Io, store: TrustStore): Promis
       return 1
     }
   }
+  await using record = await openConfigRecord(io)
   await store.add(workspace, digest)
+  await record.add([{ of: 'trust', what: workspace, did: 'accepted', digest, by: 'sallyport trust' }])
   return say(io, `${visible(file)}: accepted as it is (${digest})\n`)
 }
 
@@ -148,7 +151,9 @@ async function remove(argv: readonly string[], io: Io, store: TrustStore): Promi
   const { values } = parseFlags(argv, { workspace: { type: 'string', default: '.' } }, { min: 0, max: 0, usage: RM })
   // A workspace that is gone can still be taken back, by the path that ls shows.
   const workspace = realOrAsGiven(values.workspace)
+  await using record = await openConfigRecord(io)
   const isRemoved = await store.remove(workspace)
+  if (isRemoved) await record.add([{ of: 'trust', what: workspace, did: 'withdrawn', by: 'sallyport trust rm' }])
   io.out(`${visible(workspace)}: ${isRemoved ? 'no longer accepted' : 'nothing was accepted'}\n`)
   return isRemoved ? 0 : 1
 }

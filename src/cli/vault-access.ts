@@ -13,6 +13,7 @@ import {
   type Unlock,
   type UnlockMethod,
   type Vault,
+  type VaultOptions,
 } from '../vault/vault.ts'
 import { homeOf, type Io } from './command.ts'
 import { askNewPassphrase, askPassphrase } from './secret-input.ts'
@@ -59,24 +60,24 @@ export function vaultAccess(
 }
 
 /** The vault; where there is none a new one, which the operator is told. */
-export async function openOrMakeVault({ file, unlock }: VaultAccess, io: Io): Promise<Vault> {
+export async function openOrMakeVault({ file, unlock }: VaultAccess, io: Io, options: VaultOptions = {}): Promise<Vault> {
   try {
-    return await openVault(file, unlock, system)
+    return await openVault(file, unlock, system, options)
   } catch (error) {
     if (!(error instanceof SallyportError) || error.code !== 'vault_missing') throw error
   }
   try {
-    return await makeVault(file, unlock, io)
+    return await makeVault(file, unlock, io, options)
   } catch (error) {
     // Another command made it at the same moment.
-    if (error instanceof SallyportError && error.code === 'vault_exists') return openVault(file, unlock, system)
+    if (error instanceof SallyportError && error.code === 'vault_exists') return openVault(file, unlock, system, options)
     throw error
   }
 }
 
-async function makeVault(file: string, unlock: Unlock, io: Io): Promise<Vault> {
+async function makeVault(file: string, unlock: Unlock, io: Io, options: VaultOptions): Promise<Vault> {
   const make = async (method: UnlockMethod, why = ''): Promise<Vault> => {
-    const vault = await createVault(file, method, unlock, system)
+    const vault = await createVault(file, method, unlock, system, options)
     const where = method === 'key-file' ? `the key file ${unlock.keyFile}` : nameOf(method)
     io.err(`A vault was made: ${file}, locked with ${where}${why}.\n`)
     if (method === 'key-file')

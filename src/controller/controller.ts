@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
-import { openAudit, type Audit } from '../audit/audit.ts'
+import type { Audit } from '../audit/audit.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
@@ -26,6 +26,7 @@ import { createPlanning, plannedPolicy, type Planning } from './planning.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { createPlaces } from './requests/place.ts'
+import { openHomeAudit } from './record/home-audit.ts'
 import { createSessionChains } from './session-chains.ts'
 import { openLateVault } from './late-vault.ts'
 import { createSessionSecrets, type Entitled } from './session-secrets.ts'
@@ -63,7 +64,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   parts.use(holdHome(config.home))
   const home = realpathSync(config.home)
   const state = parts.use(openState(join(home, 'state.db'), system))
-  const audit = parts.use(await openAudit({ file: join(home, 'audit', 'controller.jsonl'), session: 'controller' }, system, log))
+  const audit = parts.use(await openHomeAudit(home, (session) => state.live().some(({ id }) => id === session), system, log))
   await audit.append({ event: 'started', version: VERSION, policy: '' })
   parts.defer(() =>
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
@@ -72,7 +73,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
   const providers = parts.use(openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }))
   const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
-  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system))
+  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system, audit.copySession))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
   const workspace = createWorkspaceGuard(home, () => keptOf(state), system)

@@ -6,13 +6,13 @@ const SQLITE_BUSY = 5
 
 /**
  * A lock of the kernel's by way of SQLite: it ends with the process, where a file with a number would stay. `undefined` while somebody
- * else holds it, in this process or another. The file stays.
+ * else holds it, in this process or another; for so long it is waited for. The file stays.
  * @throws what the file system says against it
  */
-export function tryLock(file: string): Disposable | undefined {
+export function tryLock(file: string, waitMs = 0): Disposable | undefined {
   const database = new DatabaseSync(file)
   try {
-    database.exec('PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+    database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE`)
     chmodSync(file, 0o600)
   } catch (error) {
     database.close()

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { strangerAbove } from '../kernel/folders-above.ts'
 import { tryLock } from './file-lock.ts'
+import { LIMITS } from '../kernel/limits.ts'
 
 /** Folders of a home that a daemon needs, all of them the operator's alone. */
 const FOLDERS = ['audit', 'audit/sessions', 'c', 'policies', 's', 'sessions'] as const
@@ -13,11 +14,20 @@ const FOLDERS = ['audit', 'audit/sessions', 'c', 'policies', 's', 'sessions'] as
  * @throws config_invalid when it is no folder of this user's alone; daemon_running when another daemon holds it
  */
 export function holdHome(home: string): Disposable {
+  return hold(home, FOLDERS)
+}
+
+/** The same for a command that records a change while no daemon runs. @throws as holdHome */
+export function holdAudit(home: string): Disposable {
+  return hold(home, ['audit', 'audit/sessions'])
+}
+
+function hold(home: string, folders: readonly string[]): Disposable {
   try {
     refuseAbove(home)
     mkdirSync(home, { recursive: true, mode: 0o700 })
     refuseStrangers(home)
-    for (const folder of FOLDERS) mkdirSync(join(home, folder), { recursive: true, mode: 0o700 })
+    for (const folder of folders) mkdirSync(join(home, folder), { recursive: true, mode: 0o700 })
     return lock(home)
   } catch (cause) {
     if (cause instanceof SallyportError) throw cause
@@ -48,7 +58,7 @@ function refuseStrangers(home: string): void {
 }
 
 function lock(home: string): Disposable {
-  const held = tryLock(join(home, 'daemon.lock'))
+  const held = tryLock(join(home, 'daemon.lock'), LIMITS.homeBusyMs)
   if (held !== undefined) return held
   throw new SallyportError('daemon_running', `a daemon works on ${home} already`, {
     hint: 'use that one, end it, or give this one another SALLYPORT_HOME',

@@ -172,6 +172,11 @@ export const ERRORS = {
   listen_failed: { to: 'operator', exit: 1, means: 'A listener could not be opened on its address and port.' },
   audit_open_failed: { to: 'operator', exit: 1, means: 'The audit file cannot be opened or continued.' },
   audit_broken: { to: 'operator', exit: 1, means: 'The hash chain of an audit file does not hold: it was altered, cut or damaged.' },
+  audit_key_invalid: {
+    to: 'operator',
+    exit: 1,
+    means: 'The key that signs the audit is damaged, gone or not the one whose signatures are kept. It is never replaced silently.',
+  },
   engine_unavailable: { to: 'operator', exit: 1, means: 'The Docker Engine does not answer, or not to this user.' },
   subnet_exhausted: { to: 'operator', exit: 1, means: 'No free subnet was found for the jail network.' },
   control_unreachable: { to: 'operator', exit: 1, means: 'The sidecar could not reach its controller, or got no answer from it in time.' },

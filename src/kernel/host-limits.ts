@@ -47,6 +47,8 @@ export const HOST_LIMITS = {
   daemonAnswerBytesMax: 16 * 1024 * 1024,
   /** Secrets in one vault: `vault_full`. */
   vaultSecretsMax: 1_000,
+  /** Another process that holds the home is waited for so long: `daemon_running`. */
+  homeBusyMs: 2_000,
   /** Another process that writes the vault is waited for so long: `vault_busy`. */
   vaultBusyMs: 5_000,
   /** Tags of one secret. */

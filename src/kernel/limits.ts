@@ -153,6 +153,35 @@ export const LIMITS = {
   auditFileBytesMax: 4 * 1024 ** 3,
   /** The last line of a session's own record is written into the controller's no more often than this. */
   auditCountersignMs: 1_000,
+  /** Chains of one session: each start of a gate without a file of its own begins one. Beyond: 503 `audit_unavailable`. */
+  auditSessionChainsMax: 1_000,
+  /** The controller signs its chain after so many lines, and after so long while there are new ones. */
+  auditCheckpointLines: 1_000,
+  auditCheckpointMs: 10_000,
+  /** A segment of the controller's chain: beyond, the next one is begun. */
+  auditRotateBytes: 64 * 1024 * 1024,
+  /** The audit is kept at least this long, and what is older is looked for this often. */
+  auditRetentionDaysMin: 90,
+  auditRetireMs: 600_000,
+  /** Events that one call of `sallyport audit` lists, and how often `tail --follow` looks for new ones at least. */
+  auditListMax: 100_000,
+  auditFollowMs: 1_000,
+  /** Lines that wait for one copy of the audit (syslog, OTLP): beyond, the oldest are left out of the copy. */
+  auditCopyQueueBytesMax: 16 * 1024 * 1024,
+  /** One batch of a copy, how long its receiver may take, and the waits between tries when it does not. */
+  auditCopyBatchLines: 500,
+  auditCopySendMs: 10_000,
+  auditCopyRetryMs: 1_000,
+  auditCopyRetryMaxMs: 60_000,
+  /** At the end, so long for what is still on its way. */
+  auditCopyEndMs: 2_000,
+  /** One message of syslog over UDP: a longer one is cut (RFC 5424 §6.1). */
+  auditSyslogBytesMax: 8 * 1024,
+  /** `audit.yaml` of the home, and places that a copy goes to. */
+  auditSettingsBytesMax: 64 * 1024,
+  auditCopiesMax: 4,
+  /** The clock counts as set when it moved so much against the time that has passed: then nothing is called old. */
+  auditClockStepMs: 60_000,
   /** The audit file is forced to the disk (fdatasync) at least this often while events arrive. */
   auditSyncMs: 1_000,
   /** A key or certificate file of an authority that is kept on disk. */

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
 import { verifyAudit } from '../../src/audit/audit.ts'
-import { encodeEvent, encodeIdentity, GENESIS, readLine, sealLine } from '../../src/audit/line.ts'
+import { encodeEvent, encodeIdentity, GENESIS, sealLine } from '../../src/audit/line.ts'
+import { readLine } from '../../src/audit/read-line.ts'
 import { decided, NOW, temporaryFolder, writeAudit } from '../support/audit.ts'
 
 const EVENTS = 12

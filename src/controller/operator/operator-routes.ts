@@ -9,6 +9,24 @@ import { addSessionRoutes, read } from './session-routes.ts'
 type ById = { Params: { id: string } }
 const Registration = z.strictObject({ name: z.string().min(1).max(128) })
 const Rotation = z.strictObject({ now: z.boolean().default(false) })
+/** What a command changed by itself, for the record. */
+const Changes = z.strictObject({
+  changes: z
+    .array(
+      z.strictObject({
+        of: z.enum(['policy', 'secret', 'operator', 'rule', 'trust', 'vault']),
+        what: z.string().max(65_536),
+        did: z.string().max(64),
+        version: z.int().min(0).optional(),
+        digest: z
+          .string()
+          .regex(/^[0-9a-f]{64}$/)
+          .optional(),
+        by: z.string().max(256),
+      }),
+    )
+    .max(1_000),
+})
 
 /** Every call that the operator's commands make, but for the streams. */
 export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: AbortSignal): void {
@@ -40,6 +58,11 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
     const { now } = read(Rotation, body ?? {})
     await audit.append({ event: 'operator', did: 'lease_key_rotated', ...(now && { details: 'no earlier lease is valid' }) })
     await leases.rotateKey({ now })
+    return {}
+  })
+
+  app.post('/v1/audit/changes', async ({ body }) => {
+    for (const change of read(Changes, body).changes) await audit.append({ event: 'config_changed', ...change })
     return {}
   })
 

@@ -34,6 +34,7 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'GET /v1/leases': { presence: 'T0', on: BOTH },
   'POST /v1/leases/:id/revoke': { presence: 'T0', on: BOTH },
   'POST /v1/leases/rotate-key': { presence: 'T0', on: BOTH },
+  'POST /v1/audit/changes': { presence: 'T0', on: ['socket'] },
   'POST /v1/secrets/apply': { presence: 'T0', on: BOTH },
   'GET /v1/questions': { presence: 'T0', on: BOTH },
   'GET /v1/questions/events': { presence: 'T0', on: BOTH },

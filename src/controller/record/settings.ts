@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs'
+import { LineCounter, parseDocument } from 'yaml'
+import * as z from 'zod'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+
+/** Where a copy of the audit goes. */
+export type CopyTarget =
+  | { readonly kind: 'syslog'; readonly by: 'tcp' | 'udp'; readonly host: string; readonly port: number }
+  | { readonly kind: 'syslog'; readonly by: 'unix'; readonly path: string }
+  | { readonly kind: 'otlp'; readonly url: string }
+
+export type AuditSettings = { readonly retentionDays: number; readonly copies: readonly CopyTarget[] }
+
+const Copy = z.union([z.strictObject({ syslog: z.string() }), z.strictObject({ otlp: z.string() })]).transform((value, context) => {
+  const target = 'syslog' in value ? syslogTarget(value.syslog) : otlpTarget(value.otlp)
+  if (typeof target === 'object') return target
+  context.addIssue({ code: 'custom', message: target })
+  return z.NEVER
+})
+
+const File = z.strictObject({
+  version: z.literal(1),
+  retention_days: z.int().min(LIMITS.auditRetentionDaysMin).max(36_500).default(LIMITS.auditRetentionDaysMin),
+  copy: z.array(Copy).max(LIMITS.auditCopiesMax).default([]),
+})
+
+/**
+ * The operator's settings of the audit, `audit.yaml` of the home; without one the audit is kept as long as it must be, and copied nowhere.
+ * @throws config_invalid with file and line of every error
+ */
+export function readAuditSettings(file: string): AuditSettings {
+  const text = readText(file)
+  if (text === undefined) return { retentionDays: LIMITS.auditRetentionDaysMin, copies: [] }
+  const lines = new LineCounter()
+  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, version: '1.2' })
+  const at = (offset: number | undefined): string => `${file}:${lines.linePos(offset ?? 0).line}`
+  if (document.errors.length > 0) throw invalid(document.errors.map(({ pos, code }) => `${at(pos[0])}: not valid YAML (${code})`))
+  const result = File.safeParse(document.toJS())
+  if (result.success) return { retentionDays: result.data.retention_days, copies: result.data.copy }
+  throw invalid(
+    result.error.issues.map(({ path, message }) => {
+      const node = document.getIn(path, true) as { readonly range?: readonly [number, number, number] } | undefined
+      return `${at(node?.range?.[0])}: ${path.join('.') || 'the file'}: ${message}`
+    }),
+  )
+}
+
+function readText(file: string): string | undefined {
+  try {
+    const text = readFileSync(file, 'utf8')
+    if (text.length <= LIMITS.auditSettingsBytesMax) return text
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw invalid([`${file}: cannot be read (${codeOf(error)})`], error)
+  }
+  throw invalid([`${file}: has more than ${LIMITS.auditSettingsBytesMax} characters`])
+}
+
+const SYSLOG = 'must be "tcp://HOST:PORT", "udp://HOST:PORT" or "unix:/PATH" of a stream socket'
+
+function syslogTarget(text: string): CopyTarget | string {
+  if (/^unix:\/.{1,100}$/.test(text)) return { kind: 'syslog', by: 'unix', path: text.slice('unix:'.length) }
+  const [, by, bracketed, name, port] = /^(tcp|udp):\/\/(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(text) ?? []
+  const host = bracketed ?? name
+  const number = Number(port)
+  if ((by !== 'tcp' && by !== 'udp') || host === undefined || !(number >= 1 && number <= 65_535)) return SYSLOG
+  return { kind: 'syslog', by, host, port: number }
+}
+
+/** Without a user: what stands there may be a password, and the address is in errors and the log. */
+function otlpTarget(text: string): CopyTarget | string {
+  const url = URL.parse(text)
+  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
+  if (url === null || !isHttp || text.includes('@')) return 'must be a URL like "http://127.0.0.1:4318/v1/logs", without a user'
+  return { kind: 'otlp', url: url.href }
+}
+
+function invalid(problems: readonly string[], cause?: unknown): SallyportError {
+  return new SallyportError('config_invalid', problems.join('\n'), { hint: 'docs/AUDIT.md shows the file', cause })
+}
