@@ -18,7 +18,7 @@ const argv = fc.tuple(program, fc.array(word, { maxLength: 6 })).map(([first, re
 
 function tokensOf(pattern: string): readonly Token[] {
   const read = readPattern(pattern)
-  assert.notEqual(typeof read, 'string', String(read))
+  assert.notEqual(typeof read, 'string')
   return read as readonly Token[]
 }
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { policyCommand } from '../../../src/cli/policy.ts'
 import { runCommand } from '../../support/command.ts'
 import { writeFiles } from '../../support/policy.ts'
 
@@ -15,8 +14,8 @@ host_commands:
 test('policy explain --command gives decision, rule and near miss, and policy check says what can never be allowed', async () => {
   using files = writeFiles({ 'p.yaml': TEXT })
   const explain = async (line: string): Promise<Record<string, unknown>> => {
-    const { exit, out } = await runCommand(policyCommand, ['explain', '--command', line, '--policy', files.at('p.yaml'), '--json'])
-    assert.equal(exit, 0)
+    const { code, stdout: out } = await runCommand(['policy', 'explain', '--command', line, '--policy', files.at('p.yaml'), '--json'])
+    assert.equal(code, 0)
     return JSON.parse(out) as Record<string, unknown>
   }
   assert.deepEqual((await explain('gh pr view 12'))['action'], 'allow')
@@ -25,7 +24,7 @@ test('policy explain --command gives decision, rule and near miss, and policy ch
   assert.match(String(missed['nearMiss']), /wants <int> where the command has "main"/)
   assert.match(String((await explain('rm -fr x'))['rule']), /p\.yaml:6 rm -rf \*\*$/)
   assert.equal((await explain('git log; id'))['isShell'], true)
-  const { out } = await runCommand(policyCommand, ['check', files.at('p.yaml')])
+  const { stdout: out } = await runCommand(['policy', 'check', files.at('p.yaml')])
   assert.match(out, /p\.yaml:5: pattern "make all": it is always asked about: it runs code of the workspace/)
   assert.match(out, /p\.yaml:5: pattern "sort -o f a": it is always asked about: sort: writes a file/)
   assert.doesNotMatch(out, /npm test|gh pr|git /)
@@ -33,8 +32,8 @@ test('policy explain --command gives decision, rule and near miss, and policy ch
 
 test('what could not be seen in a command is written out for the terminal', async () => {
   using files = writeFiles({ 'p.yaml': TEXT })
-  const { out } = await runCommand(policyCommand, ['explain', '--command', 'git log \u202ex\u001b[2K', '--policy', files.at('p.yaml')])
-  assert.doesNotMatch(out, /[\u202e\u001b]/)
+  const { stdout: out } = await runCommand(['policy', 'explain', '--command', 'git log \u202ex\u001b[2K', '--policy', files.at('p.yaml')])
+  for (const hidden of ['\u202e', '\u001b']) assert.equal(out.includes(hidden), false)
   assert.match(out, /\\u\{202E\}/)
 })
 
@@ -43,6 +42,9 @@ test('policy explain is about a URL or a command, not both', async () => {
     ['https://a.example.com/', '--command', 'x'],
     ['https://a.example.com/', '--cwd', 'x'],
     ['--command', 'x', '--method', 'GET'],
-  ])
-    await assert.rejects(runCommand(policyCommand, ['explain', ...argv]), { code: 'usage' })
+  ]) {
+    const { code, stderr } = await runCommand(['policy', 'explain', ...argv])
+    assert.equal(code, 2)
+    assert.match(stderr, /^usage: a URL has/)
+  }
 })
