@@ -19,6 +19,9 @@ const CLIENTS: readonly Program[] = [
   { names: ['secret-tool'], package: 'libsecret-tools' },
   { names: ['gnome-keyring-daemon'], package: 'gnome-keyring' },
   { names: ['dbus-daemon'], package: 'dbus' },
+  // What commands that run code of a workspace are confined with, and one that runs such code.
+  { names: ['bwrap'], package: 'bubblewrap' },
+  { names: ['make'], package: 'make' },
   // A terminal that shows what it was sent, programs that fill one, and what kills a program at a certain call.
   ...['tmux', 'vim', 'less', 'strace'].map((name) => ({ names: [name], package: name })),
 ]

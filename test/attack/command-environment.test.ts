@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { commandSetting, performed } from '../support/executor.ts'
 
-const ALLOWED = ['HOME', 'LANG', 'LC_ALL', 'LOGNAME', 'PATH', 'SHELL', 'TERM', 'TMPDIR', 'TZ', 'USER']
+const ALLOWED = new Set(['HOME', 'LANG', 'LC_ALL', 'LOGNAME', 'PATH', 'SHELL', 'TERM', 'TMPDIR', 'TZ', 'USER'])
 
 /** As `facts` of programs name them, one of each family where it is one. */
 const HOSTILE = [
@@ -35,7 +35,7 @@ test('I??-executor of the environment of the daemon a command has nothing but te
     .filter(Boolean)
     .map((line) => line.slice(0, line.indexOf('=')))
   assert.deepEqual(
-    names.filter((name) => !ALLOWED.includes(name)),
+    names.filter((name) => !ALLOWED.has(name)),
     [],
   )
   // Both are paths of the operator's own account.

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -19,7 +19,7 @@ async function repository() {
   git('add', 'a.txt')
   git('commit', '-qm', 'one')
   await writeFile(join(workspace, 'a.txt'), 'two\n')
-  const program = await setting.write('elsewhere/evil', `#!/bin/sh\ntouch ${setting.root}/HARM\ncat "$@" 2>/dev/null\n`)
+  const program = await setting.write('elsewhere/evil', `#!/bin/sh\ntouch ${setting.root}/HARM\n[ $# -eq 0 ] || cat "$@" 2>/dev/null\n`)
   return { ...setting, git, program }
 }
 
@@ -201,6 +201,21 @@ for (const { what, plant, commands } of PLANTS)
       assert.equal(code, undefined)
       assert.ok(!(await readdir(setting.root)).includes('HARM'), argv.join(' '))
     }
+  })
+
+// Without a terminal git starts no pager.
+for (const { what, plant, commands } of PLANTS.filter((one) => !one.what.includes('pager')))
+  test(`git as it is does run something by ${what}: the test above would see it`, async () => {
+    await using setting = await repository()
+    await plant(setting)
+    for (const [, ...args] of commands)
+      spawnSync('git', args, {
+        cwd: setting.workspace,
+        stdio: 'ignore',
+        timeout: 5_000,
+        env: { ...process.env, GIT_ALLOW_PROTOCOL: 'ext:ssh:file', GIT_TERMINAL_PROMPT: '0' },
+      })
+    assert.ok((await readdir(setting.root)).includes('HARM'))
   })
 
 test('git started by another program has the same settings', async () => {

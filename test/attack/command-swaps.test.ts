@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { realpathSync } from 'node:fs'
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -245,7 +246,7 @@ test('I??-executor a program of the same name elsewhere is not taken for that on
   const fake = await setting.write('elsewhere/git', HARM)
   await using real = await setting.prepare({ argv: ['git', '--version'] })
   await using other = await setting.prepare({ argv: [fake, '--version'] })
-  assert.equal(real.subject.executable.path, spawnSync('realpath', ['/usr/bin/git'], { encoding: 'utf8' }).stdout.trim())
+  assert.equal(real.subject.executable.path, realpathSync('/usr/bin/git'))
   assert.equal(other.subject.executable.path, fake)
   assert.notEqual(other.subject.executable.sha256, real.subject.executable.sha256)
 })

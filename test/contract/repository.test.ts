@@ -45,6 +45,7 @@ test('a secret is revealed where it is written into a request, exchanged, signed
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [
     'src/cli/approver.ts',
+    'src/controller/executor/joint-redaction.ts',
     'src/controller/notify/ntfy.ts',
     'src/controller/notify/post.ts',
     'src/controller/presence/password.ts',

@@ -17,6 +17,7 @@ export type Wish = {
   readonly cwd?: string
   readonly environment?: Record<string, string>
   readonly sandbox?: boolean
+  readonly secrets?: readonly Secret[]
 }
 
 export type Ran = CommandResult & { readonly live: { readonly stdout: Buffer; readonly stderr: Buffer } }
@@ -41,8 +42,8 @@ export async function commandSetting(environment: Record<string, string | undefi
       ...environment,
     },
   }
-  const ready = ({ argv, cwd, environment: added = {}, sandbox = false }: Wish, at: Place = place): Promise<Prepared> =>
-    prepare({ argv, ...(cwd === undefined ? {} : { cwd }) }, at, { environment: added, sandbox }, system)
+  const ready = ({ argv, cwd, environment: added = {}, sandbox = false, secrets = [] }: Wish, at: Place = place): Promise<Prepared> =>
+    prepare({ argv, ...(cwd === undefined ? {} : { cwd }) }, at, { environment: added, sandbox, secrets }, system)
   return {
     root,
     workspace,
@@ -51,7 +52,7 @@ export async function commandSetting(environment: Record<string, string | undefi
     place,
     prepare: ready,
     /** Writes a file, executable unless said, and gives its path. */
-    async write(path: string, text: string | Buffer, mode = 0o755): Promise<string> {
+    write: async (path: string, text: string | Buffer, mode = 0o755): Promise<string> => {
       const whole = join(root, path)
       await mkdir(dirname(whole), { recursive: true })
       await writeFile(whole, text, { mode })

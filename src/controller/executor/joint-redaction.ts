@@ -1,6 +1,6 @@
 import { LIMITS } from '../../kernel/limits.ts'
 import { Secret } from '../../kernel/secret.ts'
-import { createRedactor, type RedactorStream } from '../../redactor/redactor.ts'
+import { createRedactor, type Redactor, type RedactorStream } from '../../redactor/redactor.ts'
 
 export type StreamName = 'stdout' | 'stderr'
 const NAMES = ['stdout', 'stderr'] as const
@@ -17,9 +17,26 @@ export type JointRedaction = {
   end(): Pieces
 }
 
+/** The last one for a list that begins with this secret: as long as the session has it, and no longer. */
+const made = new WeakMap<Secret, { readonly secrets: readonly Secret[]; readonly redactor: Redactor }>()
+
+/**
+ * What finds the secrets. Making it takes tens of milliseconds: a list that is the same as before has the same.
+ * @throws secret_invalid when the secrets together are too large to be looked for
+ */
+export function redactorOf(secrets: readonly Secret[]): Redactor {
+  const [first] = secrets
+  if (first === undefined) return createRedactor([])
+  const known = made.get(first)
+  if (known?.secrets.length === secrets.length && known.secrets.every((secret, i) => secret === secrets[i])) return known.redactor
+  const redactor = createRedactor(secrets.flatMap(searched))
+  made.set(first, { secrets: [...secrets], redactor })
+  return redactor
+}
+
 /** @throws secret_invalid when the secrets together are too large to be looked for */
 export function createJointRedaction(secrets: readonly Secret[]): JointRedaction {
-  const redactor = createRedactor(secrets.flatMap(searched))
+  const redactor = redactorOf(secrets)
   const joint = redactor.open()
   const own: Record<StreamName, RedactorStream> = { stdout: redactor.open(), stderr: redactor.open() }
   const tracks: Record<StreamName, Track> = { stdout: new Track(), stderr: new Track() }

@@ -57,11 +57,15 @@ export class KeptOutput {
   #skipRepeats(chunk: Buffer, from: number): number {
     const last = this.#last
     if (last === undefined || last.cut > 0 || this.#line.length > 0 || this.#lineCut > 0) return from
-    const { length } = last.text
+    const { text } = last
     let at = from
-    while (chunk[at + length] === LINE_END && last.text.compare(chunk, at, at + length) === 0) {
+    // A loop of our own: a call for each of many short lines costs more.
+    for (let i = 0; at + i < chunk.length && chunk[at + i] === (i < text.length ? text[i] : LINE_END);) {
+      i += 1
+      if (i <= text.length) continue
       this.#times += 1
-      at += length + 1
+      at += i
+      i = 0
     }
     return at
   }
@@ -169,7 +173,7 @@ class HeadAndTail {
 /** The largest end of at most `max` bytes that does not cut a character of UTF-8. Of what is none it cuts anywhere. */
 export function runeEnd(bytes: Buffer, max: number): number {
   if (max >= bytes.length) return bytes.length
-  for (let end = max; end > Math.max(0, max - 4); end--) if (!isContinuation(bytes[end])) return end
+  for (let end = max; end >= Math.max(0, max - 3); end--) if (!isContinuation(bytes[end])) return end
   return max
 }
 

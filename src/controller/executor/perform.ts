@@ -59,9 +59,9 @@ export async function perform(prepared: Prepared, options: PerformOptions): Prom
     return { stdout: '', stderr: '', bytes: { stdout: 0, stderr: 0 }, truncated: false, durationMs: system.elapsed() - begun, code, why }
   }
   if (options.signal.aborted) return nothing('command_cancelled', 'it was called off before it began')
+  stack.use(await useTemporary(held.temporary))
   const change = await changeOf(held)
   if (change !== undefined) return nothing('executable_changed', change)
-  stack.use(await useTemporary(held.temporary))
   const copies = await copyUnsettled(held, stack)
   if (copies instanceof Changed) return nothing('executable_changed', copies.why)
   const output = collect({ ...outputOptions(options), home: held.place.home, system })

@@ -2,11 +2,13 @@ import { realpath } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import type { Secret } from '../../kernel/secret.ts'
 import type { System } from '../../kernel/system.ts'
 import type { CommandSubject } from '../../wire/question.ts'
 import { changeOfCode, type CodeFile } from './code-file.ts'
 import { commandEnvironment } from './environment.ts'
 import { hardenedEnvironment, hardenedGit } from './git-hardening.ts'
+import { redactorOf } from './joint-redaction.ts'
 import { codeArguments, launchOf, openProgram, type Finding, type Launch } from './launch.ts'
 import { changeOfFolder, openFolder, type HeldFolder, type Place } from './place.ts'
 import { programName } from './programs.ts'
@@ -39,15 +41,17 @@ const held = new WeakMap<Prepared, Held>()
  * Looks at everything that a command is made of, and runs nothing.
  * @param extra.environment what the rule adds
  * @param extra.sandbox whether it runs in a child sandbox
- * @throws command_invalid, config_prohibited (a variable), sandbox_unavailable
+ * @param extra.secrets what its output will be redacted of: what looks for them is made now, and not when somebody waits
+ * @throws command_invalid, secret_invalid, config_prohibited (a variable), sandbox_unavailable
  */
 export async function prepare(
   wish: { readonly argv: readonly string[]; readonly cwd?: string },
   place: Place,
-  extra: { readonly environment: Readonly<Record<string, string>>; readonly sandbox: boolean },
+  extra: { readonly environment: Readonly<Record<string, string>>; readonly sandbox: boolean; readonly secrets?: readonly Secret[] },
   system: Pick<System, 'elapsed' | 'random'>,
 ): Promise<Prepared> {
   refuse(wish.argv)
+  redactorOf(extra.secrets ?? [])
   const sandbox = extra.sandbox ? sandboxOf() : 'none'
   if (extra.sandbox && sandbox === 'none')
     throw new SallyportError(
@@ -105,13 +109,8 @@ export function takeHeld(prepared: Prepared): Held | undefined {
 
 /** Why the command is not any more what it was when it was prepared, or `undefined`. */
 export async function changeOf({ code, cwd }: Held): Promise<string | undefined> {
-  const moved = await changeOfFolder(cwd)
-  if (moved !== undefined) return moved
-  for (const one of code) {
-    const change = await changeOfCode(one)
-    if (change !== undefined) return change
-  }
-  return undefined
+  const changes = await Promise.all([changeOfFolder(cwd), ...code.map(changeOfCode)])
+  return changes.find((change) => change !== undefined)
 }
 
 function refuse(argv: readonly string[]): void {

@@ -27,7 +27,7 @@ export function createSpill(home: string, system: Pick<System, 'random'>): Spill
     if (isLost) return
     try {
       if (handle === undefined) {
-        await mkdir(folder, { recursive: true, mode: 0o700 })
+        await mkdir(folder, { mode: 0o700 }).catch(() => undefined)
         await makeRoom(folder)
         handle = await open(path, 'wx', 0o600)
       }
