@@ -34,7 +34,7 @@ export async function startDaemon(label: string, clone: string = ROOT): Promise<
   const entry = path.join(clone, 'dist', 'sallyport.js')
   const env = { ...process.env, SALLYPORT_HOME: home, SALLYPORT_LOG_LEVEL: 'warn' }
   // In a group of its own: a Ctrl-C for the bench must leave somebody who ends the sessions.
-  const child = spawn(process.execPath, [entry, 'daemon'], { env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
+  const child = spawn(process.execPath, [entry, 'daemon', '--no-web'], { env, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
   const ended = once(child, 'close')
   const stop = async (): Promise<void> => {
     await capture(process.execPath, [entry, 'down', '--all'], { env, timeoutMs: COMMAND_MS })

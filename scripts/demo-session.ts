@@ -46,7 +46,7 @@ export async function playSession(): Promise<Row[]> {
 }
 
 async function startDaemon(env: NodeJS.ProcessEnv): Promise<AsyncDisposable> {
-  const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'daemon'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'daemon', '--no-web'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = once(child, 'exit')
   const said: string[] = []
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk.toString()))

@@ -18,6 +18,15 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
   reset: { summary: "start a session's agent anew from its image", load: async () => (await import('./cli/ls.ts')).resetCommand },
   down: { summary: 'end a session and remove all of it', load: async () => (await import('./cli/ls.ts')).downCommand },
   selftest: { summary: 'try the ways out of a running session', load: async () => (await import('./cli/selftest.ts')).selftestCommand },
+  approve: { summary: 'answer what agents ask', load: async () => (await import('./cli/approve.ts')).approveCommand },
+  deny: { summary: 'say no to what an agent asks', load: async () => (await import('./cli/approve.ts')).denyCommand },
+  pending: { summary: 'list what waits for an answer', load: async () => (await import('./cli/pending.ts')).pendingCommand },
+  approver: { summary: "set the operator's password", load: async () => (await import('./cli/approver.ts')).approverCommand },
+  proposals: {
+    summary: 'list what agents proposed and was applied, and take it back',
+    load: async () => (await import('./cli/proposals.ts')).proposalsCommand,
+  },
+  open: { summary: "open the operator's page", load: async () => (await import('./cli/open.ts')).openCommand },
   secret: { summary: 'keep secrets in an encrypted vault', load: async () => (await import('./cli/secret.ts')).secretCommand },
   lease: {
     summary: "list and revoke the sessions' leases, rotate their key",

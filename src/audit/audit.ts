@@ -8,7 +8,7 @@ import { openHeldChain } from './held-chain.ts'
 import { encodeEvent, encodeIdentity, type AuditEvent, type Identity } from './line.ts'
 import type { Outgoing } from './outgoing.ts'
 
-export type { AuditEvent, Lane, QuestionEvent } from './line.ts'
+export type { AuditEvent, Lane, QuestionEvent, RequestAuditEvent } from './line.ts'
 export { readLine as readAuditLine } from './line.ts'
 export type { Outgoing } from './outgoing.ts'
 export { verifyAudit } from './verify.ts'

@@ -93,12 +93,38 @@ export type AuditEvent =
       readonly did: string
       readonly details?: string | undefined
     }
+  | RequestAuditEvent
   | QuestionEvent
   | { readonly event: 'stopped' }
   | {
       readonly event: 'recovered'
       /** Bytes of an unfinished last line that were cut off. */
       readonly bytes: number
+    }
+
+/** Of the controller: what became of a command that an agent asked the host for. Its words, and no output. */
+export type RequestAuditEvent =
+  | {
+      readonly event: 'command_decided'
+      readonly request: string
+      readonly of: string
+      readonly command: string
+      readonly decision: 'allow' | 'ask' | 'deny' | 'disabled'
+      readonly code?: string | undefined
+      readonly rule?: string | undefined
+      readonly risk: string
+    }
+  | {
+      readonly event: 'command_finished'
+      readonly request: string
+      readonly of: string
+      /** The question that somebody answered, where one was asked. */
+      readonly question?: string | undefined
+      readonly code?: string | undefined
+      readonly exit_code?: number | undefined
+      readonly signal?: string | undefined
+      readonly bytes: number
+      readonly duration_ms: number
     }
 
 /** Of the controller: what became of a question for the operator. `digest` is of all that was shown, and of all that may happen. */

@@ -24,8 +24,11 @@ export function offerMarked(stream: Duplex, nonce: Nonce): Duplex {
   let isMarked = false
   stream.on('data', (chunk: Buffer) => {
     for (const part of scan(chunk)) {
-      if (typeof part === 'string') isMarked ||= part === nonce
-      else if (isMarked) inner.give(part)
+      if (typeof part === 'string') {
+        // Behind the mark of another attachment nothing is for this one.
+        if (isMarked) return void inner.destroy()
+        isMarked = part === nonce
+      } else if (isMarked) inner.give(part)
     }
   })
   stream.once('end', () => inner.push(null))

@@ -1,10 +1,11 @@
 import { IncomingMessage, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import type { Duplex } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
 import { codeOf, ERRORS, SallyportError, type ErrorCode } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
+import { OPERATOR_HEADER } from '../wire/operator.ts'
 
 /** A connection of its own, out of HTTP. */
 export type Upgraded = { readonly socket: Duplex; readonly head: Buffer; readonly headers: IncomingHttpHeaders }
@@ -12,23 +13,29 @@ export type Upgraded = { readonly socket: Duplex; readonly head: Buffer; readonl
 /** How long a call may take, and how much it may answer. */
 export type Bounds = { readonly ms: number; readonly bytes: number }
 
+type Method = 'GET' | 'POST' | 'DELETE'
+type OnLine = (line: Readonly<Record<string, unknown>>) => void
+
 /** @throws each: daemon_unavailable when nobody answers in time; what the daemon says (problem+json) with its code and hint */
 export type DaemonClient = {
   /** One call to the daemon's API. Gives back its JSON, `undefined` for an empty answer. */
-  request(method: 'GET' | 'POST', path: string, body?: unknown, bounds?: Bounds): Promise<unknown>
+  request(method: Method, path: string, body?: unknown, bounds?: Bounds): Promise<unknown>
   /** A call that takes its time and answers in lines of JSON, each an object. Ends with them. @throws also what its last line says */
-  follow(method: 'GET' | 'POST', path: string, body: unknown, onLine: (line: Readonly<Record<string, unknown>>) => void): Promise<void>
+  follow(method: 'GET' | 'POST', path: string, body: unknown, onLine: OnLine, signal?: AbortSignal): Promise<void>
   /** The answer to a GET, whose body is not read yet. */
   read(path: string): Promise<IncomingMessage>
   /** RFC 9110 §7.8 */
   upgrade(path: string, protocol: string): Promise<Upgraded>
 }
 
-/** Speaks to the daemon of this home, over its socket and no other way. */
-export function daemonClient(home: string): DaemonClient {
+/**
+ * Speaks to the daemon of this home, over its socket and no other way.
+ * @param as what other operators see of who answers, as `terminal 4711`
+ */
+export function daemonClient(home: string, as?: string): DaemonClient {
   const socketPath = join(home, 'daemon.sock')
   const read = async (call: Call): Promise<IncomingMessage> => {
-    const answer = await open(socketPath, call)
+    const answer = await open(socketPath, { ...call, as })
     if (answer instanceof IncomingMessage && answer.statusCode === 200) return answer
     throw await refusalOf(socketPath, answer)
   }
@@ -37,10 +44,10 @@ export function daemonClient(home: string): DaemonClient {
       const text = await textOf(socketPath, await read({ method, path, body, signal: AbortSignal.timeout(ms) }), bytes)
       return text === '' ? undefined : parse(text, socketPath)
     },
-    async follow(method, path, body, onLine) {
-      const response = await read({ method, path, body })
+    async follow(method, path, body, onLine, signal) {
+      const response = await read({ method, path, body, ...(signal && { signal }) })
       try {
-        for await (const text of createInterface({ input: response })) {
+        for await (const text of linesOf(response)) {
           const line = parseQuietly(text)
           if (line['problem'] !== undefined) throw problemOf(line['problem'], 'the daemon gave no reason')
           onLine(line)
@@ -59,7 +66,8 @@ export function daemonClient(home: string): DaemonClient {
 }
 
 type Call = {
-  readonly method: 'GET' | 'POST'
+  readonly method: Method
+  readonly as?: string | undefined
   readonly path: string
   readonly body?: unknown
   readonly protocol?: string
@@ -67,11 +75,12 @@ type Call = {
 }
 
 /** Its head comes in time or not at all; how long what follows may take is its reader's. */
-function open(socketPath: string, { method, path, body, protocol, signal }: Call): Promise<IncomingMessage | Upgraded> {
+function open(socketPath: string, { method, path, body, protocol, signal, as }: Call): Promise<IncomingMessage | Upgraded> {
   const payload = body === undefined ? undefined : JSON.stringify(body)
   const headers = {
     host: 'sallyport',
     accept: 'application/json',
+    ...(as !== undefined && { [OPERATOR_HEADER]: as }),
     ...(payload !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) }),
     ...(protocol !== undefined && { connection: 'Upgrade', upgrade: protocol }),
   }
@@ -102,6 +111,19 @@ async function refusalOf(socketPath: string, answer: IncomingMessage | Upgraded)
     parseQuietly(await textOf(socketPath, answer, LIMITS.daemonProblemBytesMax)),
     `the daemon answered ${answer.statusCode ?? 0}`,
   )
+}
+
+/** What ends a line is LF alone: readline takes U+2028 for an end too, which may be in a text of an agent. */
+async function* linesOf(response: IncomingMessage): AsyncGenerator<string, void> {
+  const decoder = new StringDecoder('utf8')
+  let rest = ''
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    const lines = (rest + decoder.write(piece)).split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > LIMITS.daemonAnswerBytesMax) throw new Error(`a line is longer than ${LIMITS.daemonAnswerBytesMax} characters`)
+    yield* lines
+  }
+  if (rest !== '') yield rest
 }
 
 async function textOf(socketPath: string, response: IncomingMessage, bytesMax: number): Promise<string> {

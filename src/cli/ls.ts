@@ -1,5 +1,5 @@
 import { shown } from '../kernel/shown.ts'
-import { visibleJson } from '../kernel/visible.ts'
+import { visible, visibleJson } from '../kernel/visible.ts'
 import type { SessionView } from '../wire/operator.ts'
 import { homeOf, parseFlags, type Command } from './command.ts'
 import { daemonClient } from './daemon-client.ts'
@@ -13,7 +13,8 @@ export const lsCommand: Command = {
   summary: 'list the sessions',
   usage: `usage: ${LS}
 
-The sessions that live, and those that ended last: id, name, state, harness and workspace.
+The sessions that live, and those that ended last: id, name, state, harness and workspace. Below one, with "!", what came to be
+wrong with it while it runs, as a file of the workspace that a program of yours has uncovered (docs/WORKSPACE.md).
 
   --json   one JSON array
 `,
@@ -23,8 +24,10 @@ The sessions that live, and those that ended last: id, name, state, harness and 
     if (values.json) io.out(visibleJson(sessions))
     else if (sessions.length === 0) io.out('no session: sallyport up starts one\n')
     else
-      for (const { id, name, state, harness, workspace } of sessions)
+      for (const { id, name, state, harness, workspace, alerts } of sessions) {
         io.out(`${[id, shown(name).padEnd(20), state.padEnd(8), (harness ?? '-').padEnd(8), shown(workspace)].join('  ')}\n`)
+        for (const alert of alerts) io.out(`${' '.repeat(18)}! ${visible(alert).replaceAll('\n', '\\n')}\n`)
+      }
     return 0
   },
 }

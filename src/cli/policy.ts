@@ -1,8 +1,9 @@
+import { resolve } from 'node:path'
 import { inputsOf, layersOf, type LayerProblem, type SessionLayers } from '../controller/sessions/session-layers.ts'
 import { openTrust } from '../controller/sessions/workspace-trust.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { system } from '../kernel/system.ts'
-import { visible } from '../kernel/visible.ts'
+import { visible, visibleJson } from '../kernel/visible.ts'
 import {
   checkPolicy,
   describeAlso,
@@ -28,19 +29,23 @@ import {
   type Policy,
   type Said,
 } from '../policy/policy.ts'
+import { explainCommand, lintCommands, printCommandExplanation, printHostCommands } from './policy-commands.ts'
 import { homeOf, parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
 
 const CHECK = 'sallyport policy check PATH… [--workspace DIR] [--role NAME] [--json]'
 const EXPLAIN = 'sallyport policy explain URL [--method METHOD] [--policy PATH]… [--workspace DIR] [--role NAME] [--json]'
+const EXPLAIN_COMMAND = 'sallyport policy explain --command LINE [--cwd DIR] [--policy PATH]… [--workspace DIR] [--role NAME] [--json]'
 const SHOW = 'sallyport policy show PATH… [--workspace DIR] [--role NAME] [--json]'
 
 const USAGE = `usage: ${CHECK}
        ${EXPLAIN}
+       ${EXPLAIN_COMMAND}
        ${SHOW}
 
 sallyport policy check: every error and warning of the files and all that they extend.
 sallyport policy explain: what would happen to a request: the decision, the rule, the credential by name, and why. Nothing is
 looked up or sent, and no secret is read. http://sallyport:7070/route/NAME/… is explained by where the route leads.
+With --command: what would become of that command, were the host asked to run it. Nothing is run.
 sallyport policy show: the policy in force, with the file and line of every part.
 
   --policy PATH      a policy file; may be given several times. check and show take it in place of PATH…
@@ -48,6 +53,8 @@ sallyport policy show: the policy in force, with the file and line of every part
                      brings itself, and those named here as its last layers
   --role NAME        the same with the role of that name (in the current folder, without --workspace)
   --method METHOD    of the request that explain is about, in upper case (default GET)
+  --command LINE     of the host, as a line; what only a shell could run is said to be that
+  --cwd DIR          the folder of the workspace that it would run in (default its top)
   --json             one JSON document
 
 Several files are layers: rules add up, the strictest match decides. When explain and show are given none, they are those of
@@ -93,7 +100,7 @@ async function check(argv: readonly string[], io: Io): Promise<number> {
       .map(({ file, message }) => ({ file, line: 0, column: 0, message }))
   const [errors, warnings] = [
     [...of('error'), ...found.errors],
-    [...of('warning'), ...found.warnings],
+    [...of('warning'), ...found.warnings, ...(await commandWarnings(layers, paths, asked, io, found.errors.length > 0))],
   ]
   if (isJson) {
     const code = errors.length === 0 ? undefined : found.isMissing ? 'policy_not_found' : 'policy_invalid'
@@ -111,18 +118,56 @@ async function check(argv: readonly string[], io: Io): Promise<number> {
   return errors.length === 0 ? 0 : 2
 }
 
+/** What is known of the programs that rules allow. Of files with errors nothing is in force. */
+async function commandWarnings(
+  layers: SessionLayers | undefined,
+  paths: readonly string[],
+  asked: Asked,
+  io: Io,
+  hasErrors: boolean,
+): Promise<Diagnostic[]> {
+  if (hasErrors) return []
+  const inputs = layers === undefined ? { files: paths, restricted: [] } : inputsOf(layers)
+  const { hostCommands } = loadPolicy(inputs.files, { policyDirs: policyDirs(io.env), restricted: inputs.restricted })
+  return lintCommands(hostCommands, surroundings(asked.workspace, io))
+}
+
+/** The daemon's ports are its own to know: here the one that it takes when none is named is meant. */
+function surroundings(workspace: string | undefined, io: Io): { home: string; workspace: string; operatorPorts: readonly number[] } {
+  return { home: homeOf(io.env), workspace: resolve(workspace ?? '.'), operatorPorts: [] }
+}
+
 async function explain(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(
     argv,
     {
       json: { type: 'boolean' },
-      method: { type: 'string', default: 'GET' },
+      method: { type: 'string' },
+      command: { type: 'string' },
+      cwd: { type: 'string' },
       ...LAYER_FLAGS,
     },
-    { min: 1, max: 1, names: ['URL'], usage: EXPLAIN },
+    { min: 0, max: 1, names: ['URL'], usage: EXPLAIN },
   )
+  const [url] = positionals
+  if (url === undefined && values.command === undefined) throw new SallyportError('usage', 'URL is missing', { hint: `usage: ${EXPLAIN}` })
+  if (values.command === undefined ? values.cwd !== undefined : url !== undefined || values.method !== undefined)
+    throw new SallyportError('usage', 'a URL has a --method, a --command has a --cwd: explain is about one of them', {
+      hint: `usage: ${EXPLAIN}\n       ${EXPLAIN_COMMAND}`,
+    })
   const { policy } = await load(values.policy, values, io)
-  const explanation = explainRequest(policy, positionals[0] ?? '', values.method)
+  if (values.command !== undefined) {
+    const explained = await explainCommand(
+      policy.hostCommands,
+      values.command,
+      values.cwd ?? '.',
+      surroundings(values.workspace, io),
+      system.now(),
+    )
+    io.out(values.json === true ? visibleJson(explained) : printCommandExplanation(explained))
+    return 0
+  }
+  const explanation = explainRequest(policy, url ?? '', values.method ?? 'GET')
   io.out(values.json === true ? printJson(explanation) : printExplanation(explanation))
   return 0
 }
@@ -226,7 +271,7 @@ function printPolicy(policy: EffectivePolicy, layers: ReadonlyMap<string, string
     lines.push(`  ${credential.id}  ${describeCredential(credential)}  (${formatPlace(credential.from)})`)
   lines.push(`secrets${policy.secrets.length === 0 ? ' none' : ''}`)
   for (const secret of policy.secrets) lines.push(`  ${secret.name}  ${describeSecret(secret)}  (${formatPlace(secret.from)})`)
-  lines.push(...describeSession(policy))
+  lines.push(...describeSession(policy), ...printHostCommands(policy.hostCommands))
   return `${lines.join('\n')}\n`
 }
 

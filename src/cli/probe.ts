@@ -12,7 +12,7 @@ export const probeCommand: Command = {
 Runs in a container that has the agent's network, mounts and hardening, tries the known ways out, and prints what came of each as
 one line of JSON. TASK is JSON that "sallyport selftest" makes. Nothing is sent but to the session's gate and this machine.
 
-  --when-told   waits until something is written to its standard input
+  --when-told   what the gate has to answer is tried once something is written to the standard input
 
 Exit code: 0 all could be tried, whatever came of it; 2 for a task that is none.
 `,
@@ -22,8 +22,8 @@ Exit code: 0 all could be tried, whatever came of it; 2 for a task that is none.
     } as const
     const { values, positionals } = parseFlags(argv, options, { min: 1, max: 1, names: ['TASK'], usage: 'sallyport probe TASK' })
     const task = parseTask(positionals[0] ?? '')
-    if (values['when-told']) await told()
-    const findings = await probe(task, io.env['HTTP_PROXY'] ?? io.env['http_proxy'], system)
+    const ready = values['when-told'] ? told() : Promise.resolve()
+    const findings = await probe(task, io.env['HTTP_PROXY'] ?? io.env['http_proxy'], system, ready)
     io.out(`${JSON.stringify(findings)}\n`)
     return 0
   },

@@ -9,6 +9,11 @@ export async function readValue(name: string): Promise<Secret> {
   return toSecret(name, bytes)
 }
 
+/** The operator's password from stdin, for scripts; one newline at its end is not part of it. @throws secret_invalid, input_ended */
+export async function readPassword(): Promise<Secret> {
+  return toSecret('password', await readStdin('password'))
+}
+
 /** @throws input_ended */
 export async function askPassphrase(question: string): Promise<Secret> {
   return toSecret('passphrase', await askHidden(`${question} (hidden): `))

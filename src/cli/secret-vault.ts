@@ -5,7 +5,7 @@ import { LIMITS } from '../kernel/limits.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { shown } from '../kernel/shown.ts'
 import { system } from '../kernel/system.ts'
-import { nameOf, openVault, placeFile, readPassphraseFile } from '../vault/vault.ts'
+import { nameOf, openExport, openVault, placeFile, readPassphraseFile } from '../vault/vault.ts'
 import { homeOf, parseFlags, type Io } from './command.ts'
 import { daemonClient } from './daemon-client.ts'
 import { askNewPassphrase, askPassphrase } from './secret-input.ts'
@@ -83,8 +83,10 @@ export async function importVault(argv: readonly string[], io: Io): Promise<numb
   const method = parseMethod('--unlock', values.unlock)
   const access = vaultAccess(io.env, { ...(method && { method }) })
   const passphrase = await sealPassphrase(values['passphrase-file'], () => askPassphrase('Passphrase of the exported file'))
+  // Before there is a vault: nothing is left of a file that cannot be opened.
+  const opened = await openExport(text, passphrase)
   await using vault = await openOrMakeVault(access, io)
-  const count = await vault.importSealed(text, passphrase, { replace: values.replace === true })
+  const count = vault.importOpened(opened, { replace: values.replace === true })
   io.out(
     count === 0
       ? `${file}: the vault has all of it already\n`

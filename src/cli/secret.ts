@@ -1,6 +1,8 @@
-import { SallyportError } from '../kernel/errors.ts'
+import { realpathSync } from 'node:fs'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { system } from '../kernel/system.ts'
-import { checkSecret, KEY, openVault, type SecretRow, type Vault } from '../vault/vault.ts'
+import { visible } from '../kernel/visible.ts'
+import { checkSecret, KEY, openVault, scopeOfWorkspace, type SecretRow, type Vault } from '../vault/vault.ts'
 import { parseFlags, parseVerb, type Command, type Io } from './command.ts'
 import { applySecrets, exportVault, importVault, rotateVaultKey } from './secret-vault.ts'
 import { readValue } from './secret-input.ts'
@@ -34,7 +36,7 @@ sallyport secret import: stores those of an exported file, all or none.
 sallyport secret apply: has the running daemon give the secrets as they are now to its sessions.
 
   --tag TAG                a tag of the secret, in place of those it had; may be given several times
-  --scope SCOPE            what the secret is for (default: as it was, or "global")
+  --scope SCOPE            whose sessions get it: global, workspace:FOLDER or role:NAME (default: as it was, or global)
   --json                   a JSON array
   --unlock METHOD          keyring, passphrase or key-file: of a new vault, or what the vault must be locked with
   --to METHOD              the same, for the new lock
@@ -113,7 +115,21 @@ function parseSet(argv: readonly string[]) {
   const [name] = positionals
   if (name === undefined) throw new SallyportError('usage', 'NAME is missing', { hint: `usage: ${SET}` })
   if (!KEY.test(name)) throw misplaced()
-  return { name, tags: values.tag, scope: values.scope, method: parseMethod('--unlock', values.unlock) }
+  return { name, tags: values.tag, scope: scopeOf(values.scope), method: parseMethod('--unlock', values.unlock) }
+}
+
+/** A folder is easier to write than what the vault keeps of it. */
+function scopeOf(text: string | undefined): string | undefined {
+  const folder = /^workspace:(.*[/.].*)$/.exec(text ?? '')?.[1]
+  if (folder === undefined) return text
+  try {
+    return scopeOfWorkspace(realpathSync(folder))
+  } catch (cause) {
+    throw new SallyportError('config_invalid', `--scope "${visible(text ?? '')}": there is no such folder (${codeOf(cause)})`, {
+      hint: 'name the workspace as "up" does',
+      cause,
+    })
+  }
 }
 
 async function list(argv: readonly string[], io: Io): Promise<number> {

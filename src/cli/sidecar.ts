@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net'
 import { SallyportError } from '../kernel/errors.ts'
 import { VERSION } from '../kernel/version.ts'
-import { loadPolicy } from '../policy/policy.ts'
+import { loadPolicy, readWhole } from '../policy/policy.ts'
 import { newSessionId, type SidecarConfig } from '../sidecar/sidecar.ts'
 import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
 import { leaseOf, placeholderSeedOf, runGate, upstreamProxyOf } from './gate.ts'
@@ -44,6 +44,7 @@ it read both anew. Configured by environment:
     if (isIP(address) !== 4) throw new SallyportError('config_invalid', `SALLYPORT_SIDECAR_IP "${address}" is not an IPv4 address`)
     const policies = required(io, 'SALLYPORT_POLICY').split(':').filter(Boolean)
     const restricted = (io.env['SALLYPORT_POLICY_RESTRICTED'] ?? '').split(':').filter(Boolean)
+    const dirs = policyDirs(io.env)
     const hosts = [address, '127.0.0.1']
     const control = controlOf(io)
     const session = control ? required(io, 'SALLYPORT_SESSION') : io.env['SALLYPORT_SESSION'] || newSessionId()
@@ -52,7 +53,7 @@ it read both anew. Configured by environment:
         version: VERSION,
         session,
         ...(io.env['SALLYPORT_WORKSPACE'] && { workspace: io.env['SALLYPORT_WORKSPACE'] }),
-        loadPolicy: () => loadPolicy(policies, { policyDirs: policyDirs(io.env), restricted }),
+        loadPolicy: () => readWhole([...policies, ...restricted, ...dirs], () => loadPolicy(policies, { policyDirs: dirs, restricted })),
         http: hosts.map((host) => ({ host, port: PORTS.proxy })),
         socks: hosts.map((host) => ({ host, port: PORTS.socks })),
         transparent: hosts.flatMap((host) => [

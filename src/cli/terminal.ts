@@ -5,6 +5,7 @@ import { createTerminalFilter, type TerminalFilter } from '../controller/termina
 import type { Profile } from '../controller/terminal/sequences.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { Exit, FRAME, type TerminalSize } from '../wire/stream-frames.ts'
+import { markAttached } from './attached-terminals.ts'
 import type { Io } from './command.ts'
 import { problemOf, type Upgraded } from './daemon-client.ts'
 import { DetachKeys } from './detach-keys.ts'
@@ -46,6 +47,7 @@ export async function carryStream(
   if (head.length > 0) socket.unshift(head)
   await using lifetime = new AsyncDisposableStack()
   lifetime.defer(() => void socket.destroy())
+  lifetime.use(markAttached(env))
   const keyboardOf = isInteractive && io.stdin instanceof ReadStream ? io.stdin : undefined
   if (filters.stderr !== undefined) lifetime.use(takeTerminal({ fd: io.stderr.fd, filter: filters.stderr }))
   if (filters.stdout !== undefined) lifetime.use(takeTerminal({ fd: io.stdout.fd, filter: filters.stdout, keyboard: keyboardOf }))
@@ -66,7 +68,7 @@ export function filterFor(stream: NodeJS.WriteStream, tty: boolean, env: Io['env
 }
 
 /** Whether the terminal reads UTF-8, as locale(7) says. Without a word about it: no. */
-function isUtf8(env: Io['env']): boolean {
+export function isUtf8(env: Io['env']): boolean {
   return /utf-?8/i.test(env['LC_ALL'] || env['LC_CTYPE'] || env['LANG'] || '')
 }
 

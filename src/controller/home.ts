@@ -1,7 +1,8 @@
 import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { strangerAbove } from '../kernel/folders-above.ts'
+import { tryLock } from './file-lock.ts'
 
 /** Folders of a home that a daemon needs, all of them the operator's alone. */
 const FOLDERS = ['audit', 'audit/sessions', 'policies', 's', 'sessions'] as const
@@ -13,9 +14,11 @@ const FOLDERS = ['audit', 'audit/sessions', 'policies', 's', 'sessions'] as cons
  */
 export function holdHome(home: string): Disposable {
   try {
+    refuseAbove(home)
     mkdirSync(home, { recursive: true, mode: 0o700 })
     refuseStrangers(home)
     for (const folder of FOLDERS) mkdirSync(join(home, folder), { recursive: true, mode: 0o700 })
+    return lock(home)
   } catch (cause) {
     if (cause instanceof SallyportError) throw cause
     throw new SallyportError('config_invalid', `SALLYPORT_HOME "${home}" cannot be used (${codeOf(cause)})`, {
@@ -23,7 +26,15 @@ export function holdHome(home: string): Disposable {
       cause,
     })
   }
-  return lock(home)
+}
+
+/** Whoever may rename a folder above it puts another home in its place, with a vault, a policy and a socket of theirs. */
+function refuseAbove(home: string): void {
+  const problem = strangerAbove(home)
+  if (problem === undefined) return
+  throw new SallyportError('config_invalid', `SALLYPORT_HOME "${home}" is not safe: ${problem}`, {
+    hint: 'name a folder below your own, or take the right away: chmod o-w, chown',
+  })
 }
 
 /** Who else may write in it could put a vault, a policy or a socket in the place of ours. */
@@ -36,21 +47,12 @@ function refuseStrangers(home: string): void {
   if ((stat.mode & 0o077) !== 0) chmodSync(home, 0o700)
 }
 
-/** A lock of the kernel's by way of SQLite: it ends with the process, where a file with a number would stay. */
 function lock(home: string): Disposable {
-  const file = join(home, 'daemon.lock')
-  const database = new DatabaseSync(file)
-  try {
-    database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
-  } catch (cause) {
-    database.close()
-    throw new SallyportError('daemon_running', `a daemon works on ${home} already`, {
-      hint: 'use that one, end it, or give this one another SALLYPORT_HOME',
-      cause,
-    })
-  }
-  chmodSync(file, 0o600)
-  return { [Symbol.dispose]: () => database.close() }
+  const held = tryLock(join(home, 'daemon.lock'))
+  if (held !== undefined) return held
+  throw new SallyportError('daemon_running', `a daemon works on ${home} already`, {
+    hint: 'use that one, end it, or give this one another SALLYPORT_HOME',
+  })
 }
 
 /** Where the operator's commands reach the daemon. A socket that a daemon left behind is taken away: the home is held. */

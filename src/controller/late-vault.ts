@@ -2,12 +2,13 @@ import { existsSync } from 'node:fs'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import type { Secret } from '../kernel/secret.ts'
+import type { SecretHolder } from '../wire/secret-holder.ts'
 import type { Vault } from '../vault/vault.ts'
 
 /** The vault of a daemon, which may be made while it runs. */
 export type LateVault = AsyncDisposable & {
-  /** @throws secret_missing; secret_unavailable when there is none yet, or it stayed locked */
-  get(key: string): Promise<Secret>
+  /** @throws secret_missing, secret_not_permitted; secret_unavailable when there is none yet, or it stayed locked */
+  get(key: string, holder?: SecretHolder): Promise<Secret>
 }
 
 /**
@@ -36,9 +37,9 @@ export async function openLateVault(
     if (!(error instanceof SallyportError)) throw error
   })
   return {
-    async get(key) {
+    async get(key, holder = {}) {
       const vault = await opened()?.catch(explain)
-      if (vault !== undefined) return vault.get(key)
+      if (vault !== undefined) return vault.get(key, holder)
       throw new SallyportError('secret_unavailable', `there is no vault yet, so that it has no "${key}"`, {
         hint: `make it: sallyport secret set ${key}`,
       })

@@ -10,6 +10,7 @@ import { WORKSPACE } from './sessions/agent-environment.ts'
 import { freezeLayers, frozenPolicy, type FrozenLayers } from './sessions/frozen-layers.ts'
 import { harnessOf, imageOfHarness, type Harness } from './sessions/harness.ts'
 import { layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import { policyFolder } from './sessions/session-names.ts'
 import type { PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
 import type { TrustStore } from './sessions/workspace-trust.ts'
 
@@ -29,7 +30,12 @@ export type Planning = {
   prepare(request: UpRequest, names: PlannedNames): Promise<SessionPlan>
   /** The session's policy as its files are now, in the place of the one before. @throws the same: then that one stays */
   refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
+  /** Of a session's policy as it was frozen last. @throws policy_not_found, policy_invalid */
+  policyDigest(session: string): string
 }
+
+/** The tools of the harnesses' images, and a shell. */
+const NO_HARNESS = 'plain'
 
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
@@ -49,7 +55,7 @@ export function createPlanning(parts: PlanningParts): Planning {
       const frozen = await freeze(names, request)
       const { policy } = frozen
       const placeholders = createPlaceholders(policy.placeholders, names.id).values
-      const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? 'plain', {
+      const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? NO_HARNESS, {
         workspace: WORKSPACE,
         secrets: policy.secrets.map(({ name }) => name),
         placeholders,
@@ -66,6 +72,7 @@ export function createPlanning(parts: PlanningParts): Planning {
           mounts: [],
           settings: {},
         },
+        ...(harness.name !== NO_HARNESS && { harness: harness.name }),
         sidecar: { image: parts.images.sidecar, ...parts.gate },
         policy: { files: frozen.files, restricted: frozen.restricted, policyDirs: frozen.policyDirs },
         filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
@@ -76,17 +83,18 @@ export function createPlanning(parts: PlanningParts): Planning {
     async refreeze(names, request) {
       await freeze(names, request)
     },
+    policyDigest: (session) => frozenPolicy(policyFolder(parts.home, session)).digest,
   }
 }
 
 /** The policy of a session that was prepared, also by a daemon before this one. @throws policy_not_found, policy_invalid */
-export function plannedPolicy(policyFolder: string): Policy {
-  return frozenPolicy(policyFolder)
+export function plannedPolicy(folder: string): Policy {
+  return frozenPolicy(folder)
 }
 
 /** `--harness` is a layer of its own, over all others. */
 function withHarness(layers: SessionLayers, harness: string | undefined): SessionLayers {
-  if (harness === undefined || harness === 'plain') return layers
+  if (harness === undefined || harness === NO_HARNESS) return layers
   harnessOf(harness, { workspace: WORKSPACE, secrets: [], placeholders: {}, now: 0 })
   const text = `version: 1\nnetwork: {harness: ${harness}}\n`
   return { ...layers, files: [...layers.files, { layer: 'session', file: `--harness ${harness}`, text }] }

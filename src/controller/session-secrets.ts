@@ -2,14 +2,16 @@ import type { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { SecretBundle } from '../wire/control.ts'
+import type { SecretHolder } from '../wire/secret-holder.ts'
 import { createResolver, type Providers } from './providers/providers.ts'
 
 export type SessionSecrets = {
   /**
    * What a session's gate may write into requests, resolved now. Nothing is kept of it but for the redaction of what the session prints.
-   * @throws secret_missing, secret_invalid, secret_unavailable, policy_not_found
+   * Where the signal ends it, programs are killed and servers not waited for.
+   * @throws secret_missing, secret_invalid, secret_unavailable, secret_not_permitted, policy_not_found; the signal's reason
    */
-  bundle(session: string): Promise<SecretBundle>
+  bundle(session: string, signal: AbortSignal): Promise<SecretBundle>
   /** Values that the gate has or had: what is shown of the session is looked through for them. The same array while nothing changed. */
   shown(session: string): readonly Secret[]
   forget(session: string): void
@@ -19,18 +21,26 @@ export type SessionSecrets = {
 const FOR_THE_GATE = (use: string): boolean => use === 'inject' || use.startsWith('route:')
 const NONE: readonly Secret[] = []
 
-/** @param policyOf the policy of a session, as its gate has it */
-export function createSessionSecrets(providers: Providers, policyOf: (session: string) => Policy, system: System): SessionSecrets {
+/** What of a session decides which secrets it gets. */
+export type Entitled = { readonly policy: Policy; readonly holder: SecretHolder }
+
+/** @param entitledOf a session's policy, as its gate has it, and whom the vault takes it for */
+export function createSessionSecrets(providers: Providers, entitledOf: (session: string) => Entitled, system: System): SessionSecrets {
   const shown = new Map<string, readonly Secret[]>()
   let version = system.now()
   return {
-    async bundle(session) {
-      const grants = policyOf(session).secrets.filter(({ uses }) => uses.some(FOR_THE_GATE))
-      const resolver = createResolver(grants, providers, system)
-      const signal = new AbortController().signal
-      const values = await Promise.all(
-        grants.map(({ name, uses }) => resolver.resolve(name, { resource: uses.find(FOR_THE_GATE) ?? '' }, signal)),
-      )
+    async bundle(session, signal) {
+      const { policy, holder } = entitledOf(session)
+      const grants = policy.secrets.filter(({ uses }) => uses.some(FOR_THE_GATE))
+      const resolver = createResolver(grants, providers, system, holder)
+      // Of no use without all of them: the first that fails ends the others.
+      const failing = new AbortController()
+      const bound = AbortSignal.any([signal, failing.signal])
+      const resolved = grants.map(({ name, uses }) => resolver.resolve(name, { resource: uses.find(FOR_THE_GATE) ?? '' }, bound))
+      const values = await Promise.all(resolved).catch((error: unknown) => {
+        failing.abort()
+        throw error
+      })
       resolver.forget()
       version += 1
       const before = shown.get(session) ?? NONE

@@ -1,7 +1,7 @@
 import type { System } from '../kernel/system.ts'
-import { compareGitScans, scanGit, type Finding, type GitScan, type ScanRequest } from './sessions/git-scan.ts'
+import { compareGitScans, refuseSuspect, scanGit, type Finding, type GitScan, type ScanRequest } from './sessions/git-scan.ts'
 import type { SessionParts } from './sessions/session-parts.ts'
-import { lostCovers, removeMade, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
+import { lostCovers, removeMade, watchCovers, type Cover, type Made, type WorkspaceMount } from './sessions/workspace-covers.ts'
 import { workspaceMounts } from './sessions/workspace.ts'
 
 /** What is kept of a session's workspace in its record: plain data, so that another process can end it. */
@@ -31,6 +31,10 @@ export function createWorkspaceGuard(
     const known = new Map([...others().filter(isKept), ...held.values()].map((kept) => [kept.key, kept]))
     return [...known.values()].filter(({ key }) => key !== own)
   }
+  const findingsOf = async ({ covers, baseline, scan }: Kept): Promise<Finding[]> => [
+    ...(await lostCovers(covers)),
+    ...(baseline ? compareGitScans(baseline, await scanGit(scan, system)) : []),
+  ]
   return {
     mounts(request) {
       // One after the other: of two that begin at once each would be told that it is alone.
@@ -44,12 +48,15 @@ export function createWorkspaceGuard(
       queue = planned.catch(() => undefined)
       return planned
     },
+    async refuseSuspect(kept) {
+      if (isKept(kept)) refuseSuspect(await findingsOf(kept))
+    },
+    watch(kept, onLost) {
+      return watchCovers(isKept(kept) ? kept.covers : [], (lost) => onLost(lost.map(describe)))
+    },
     async release(kept) {
       if (!isKept(kept)) return []
-      const found = [
-        ...(await lostCovers(kept.covers)),
-        ...(kept.baseline ? compareGitScans(kept.baseline, await scanGit(kept.scan, system)) : []),
-      ]
+      const found = await findingsOf(kept)
       await removeMade(
         kept.made,
         othersThan(kept.key).flatMap(({ made }) => made.map(({ path }) => path)),

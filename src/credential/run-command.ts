@@ -29,16 +29,25 @@ export type CommandRun = {
   /** What it reads on its standard input; nothing without. */
   readonly input?: Secret
   readonly signal?: AbortSignal
+  /** How long it may take, where that is not `LIMITS.secretExecMs`. */
+  readonly timeMaxMs?: number
 }
 
 /** All that it printed, or why there is nothing: never a word of what it printed, which may be the value. */
-export type CommandOutcome = { readonly output: string } | { readonly failed: string }
+export type CommandOutcome = { readonly output: string } | { readonly failed: string; readonly exitCode?: number }
 
 /**
  * Runs a command to its end in a process group and session of its own, so without a terminal to ask on: `LIMITS.secretExecMs`,
  * `LIMITS.secretBytesMax` of output, its errors unread. Whatever is left of its group is killed when it ends. Never rejects.
  */
-export async function runCommand({ argv, env, variables = [], input, signal }: CommandRun): Promise<CommandOutcome> {
+export async function runCommand({
+  argv,
+  env,
+  variables = [],
+  input,
+  signal,
+  timeMaxMs = LIMITS.secretExecMs,
+}: CommandRun): Promise<CommandOutcome> {
   // Loaded when a command is run: most gates run none.
   const { spawn } = await import('node:child_process')
   const [name = '', ...args] = argv
@@ -61,7 +70,7 @@ export async function runCommand({ argv, env, variables = [], input, signal }: C
       // A process that left the group may hold the other end for ever.
       child.stdout?.destroy()
     }
-    const timer = setTimeout(() => end('its command took too long'), LIMITS.secretExecMs)
+    const timer = setTimeout(() => end('its command took too long'), timeMaxMs)
     const callOff = (): void => end('it was called off')
     signal?.addEventListener('abort', callOff, { once: true })
     child.stdout?.on('data', (chunk: Buffer) => {
@@ -77,11 +86,12 @@ export async function runCommand({ argv, env, variables = [], input, signal }: C
     child.on('close', (code, killedBy) => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', callOff)
+      const exitCode = why === undefined && code !== null ? code : undefined
       if (code !== 0) why ??= `its command failed: ${code === null ? (killedBy ?? 'not started') : `exit ${code}`}`
       const whole = Buffer.concat(chunks)
       const output = why === undefined ? whole.toString('utf8') : ''
       for (const buffer of [whole, ...chunks]) buffer.fill(0)
-      resolve(why === undefined ? { output } : { failed: why })
+      resolve(why === undefined ? { output } : { failed: why, ...(exitCode !== undefined && { exitCode }) })
     })
   })
 }

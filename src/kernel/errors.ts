@@ -84,13 +84,21 @@ export const ERRORS = {
     status: 401,
     means: 'The gateway wants the lease of the session as a bearer token, and none or a wrong one was given.',
   },
+  request_invalid: { to: 'agent', status: 400, means: 'The request to the gateway is not what its method takes.' },
+  proposal_invalid: {
+    to: 'agent',
+    status: 422,
+    means: 'What is proposed is not valid, changes nothing, or is none that could be taken back.',
+  },
+  proposal_outdated: { to: 'agent', status: 409, means: 'The file that a proposal is about has changed since.' },
   not_found: { to: 'agent', status: 404, means: 'The gateway has nothing at this path.' },
   command_not_supported: { to: 'agent', status: 501, means: 'The SOCKS command is not CONNECT. BIND and UDP ASSOCIATE are not carried.' },
   secret_unavailable: { to: 'agent', status: 502, means: 'The credential for this request could not be obtained. Nothing was sent.' },
   secret_not_permitted: {
     to: 'agent',
     status: 403,
-    means: 'The policy does not let this method, route or tool use the secret. It was not looked up.',
+    means:
+      'The policy does not let this method, route or tool use the secret, or its scope in the vault is another. It was given to nobody.',
   },
   token_exchange_failed: {
     to: 'agent',
@@ -276,6 +284,30 @@ export const ERRORS = {
   stream_lost: { to: 'operator', exit: 1, means: 'The stream to or from a session broke off, or was not one of this protocol.' },
   policy_exists: { to: 'operator', exit: 1, means: 'There is a policy for this workspace already. It is never overwritten unasked.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
+  command_not_allowed: {
+    to: 'agent',
+    status: 403,
+    means: 'The policy denies this host command, or it is of a class that nothing can allow.',
+  },
+  command_disabled: { to: 'agent', status: 403, means: 'The policy has host commands switched off.' },
+  login_required: { to: 'operator', exit: 1, means: 'The page is not logged in: its link was used or is too old, or its login has ended.' },
+  origin_refused: {
+    to: 'operator',
+    exit: 1,
+    means: 'A request to the page’s listener is not one of the operator’s own page, and was not looked at.',
+  },
+  login_not_found: { to: 'operator', exit: 1, means: 'No page is logged in by this id.' },
+  page_off: { to: 'operator', exit: 1, means: 'The daemon has no page: it was started without one.' },
+  terminal_unsafe: {
+    to: 'operator',
+    exit: 1,
+    means: 'The terminal is one that an agent is attached to, or none: nothing is answered there.',
+  },
+  presence_failed: {
+    to: 'operator',
+    exit: 1,
+    means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
+  },
   question_not_found: { to: 'operator', exit: 1, means: 'There is no question of this id.' },
   question_settled: {
     to: 'operator',
@@ -309,6 +341,25 @@ export const ERRORS = {
     exit: 1,
     means: 'A question or its answer could not be written down, as on a full disk. Nothing runs by it.',
   },
+  command_invalid: {
+    to: 'agent',
+    status: 400,
+    means: 'The host command cannot be run as it is: its program, folder or arguments are not what they must be.',
+  },
+  executable_changed: {
+    to: 'agent',
+    status: 409,
+    means: 'What the host command would run is not any more what was looked at. Nothing ran.',
+  },
+  command_timed_out: { to: 'agent', status: 504, means: 'The host command took too long and was ended.' },
+  command_cancelled: { to: 'agent', status: 499, means: 'The host command was called off and ended.' },
+  command_not_started: { to: 'agent', status: 500, means: 'The program of the host command could not be started.' },
+  sandbox_unavailable: {
+    to: 'agent',
+    status: 403,
+    means: 'The host command may run only in a sandbox, and there is none on this machine.',
+  },
+  notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
 } as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
 
 export type ErrorCode = keyof typeof ERRORS

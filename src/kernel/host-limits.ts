@@ -17,6 +17,8 @@ export const HOST_LIMITS = {
   /** Workspaces whose own policy the operator has trusted, and the file that says so. */
   trustedWorkspacesMax: 1_000,
   trustFileBytesMax: 1024 * 1024,
+  /** While another command changes that list: `trust_invalid`. */
+  trustWaitMs: 5_000,
   /** The longest `ttl` of a secret. */
   secretTtlMaxMs: 3_600_000,
   /** Secrets that one session obtains at the same time: more wait. Each may be a process. */
@@ -81,7 +83,7 @@ export const HOST_LIMITS = {
   controlBurstFramesMax: 400,
   controlBytesPerSecondMax: 8 * 1024 * 1024,
   /** Requests of one side that are not answered yet: a peer with more is cut off. */
-  controlRequestsMax: 16,
+  controlRequestsMax: 256,
   /** What a peer has not read yet: one that leaves more is cut off. */
   controlUnsentBytesMax: 16 * 1024 * 1024,
   /** From a connection to its proof; from the first byte of a frame to its last; from a request to its answer. */
@@ -94,6 +96,8 @@ export const HOST_LIMITS = {
   /** A sidecar that lost its controller tries again after times that double from the first to the second. */
   controlBackoffMinMs: 200,
   controlBackoffMaxMs: 10_000,
+  /** Over the engine's streams it is the controller that comes again, so long after it lost a gate that runs. */
+  controlReattachMs: 1_000,
   /** Connections of one session's socket without a proof, and how many are taken in a second: more are closed at once. */
   controlStrangersMax: 4,
   controlConnectionsPerSecondMax: 10,
@@ -119,6 +123,11 @@ export const HOST_LIMITS = {
   engineRetryMs: 1_000,
   /** The gate of a session has so long from its start until it has its secrets and answers: `sidecar_not_ready`. */
   gateReadyMs: 90_000,
+  /** Covers over files of a workspace are looked at so often, where the system does not tell of a change. */
+  coversLookMs: 5_000,
+  /** Of what a gate printed before it ended, in the error. */
+  gateWordsLinesMax: 6,
+  gateWordsBytesMax: 2_000,
   /** An agent that is told to end has so long before it is killed. */
   agentStopMs: 700,
   /** What a container is given where the policy does not say: memory without swap, processors, processes. */
@@ -218,9 +227,8 @@ export const HOST_LIMITS = {
   streamRequestMs: 5_000,
   /** What a daemon answers when it refuses: more is not read. */
   daemonProblemBytesMax: 64 * 1024,
-  /** One attempt of the probe: what does not answer by then is shut. */
   /** One attempt of the probe at what must not answer. */
-  probeAnswerMs: 500,
+  probeAnswerMs: 300,
   /** One attempt of the probe at what must answer (the gate), or with a program: what takes longer counts as open. */
   probeAttemptMs: 5_000,
   /** The whole selftest of a session: 20 s with the start and the end of the probe's container, and what a gate that starts beside it may take. */
@@ -232,6 +240,108 @@ export const HOST_LIMITS = {
   /** Names of one folder, and folders right below a workspace, that are looked at to tell what it is written in. */
   initEntriesMax: 5_000,
   initFoldersMax: 200,
+  /** A command for the host: its words together and each by itself, how many there are, and what is found inside of others. */
+  commandCharsMax: 65_536,
+  commandWordCharsMax: 16_384,
+  commandWordsMax: 4_096,
+  commandPartsMax: 256,
+  /** A pattern of `host_commands`, and the rules of one list. */
+  commandPatternCharsMax: 8_192,
+  commandRulesMax: 2_000,
   /** One command that the doctor runs. */
   doctorCallMs: 20_000,
+  /** What an agent's request to the host may have: arguments of a command, bytes of each, characters of its reason, bytes of a proposal. */
+  argumentsMax: 4_096,
+  argumentBytesMax: 131_072,
+  reasonCharsMax: 4_000,
+  proposalBytesMax: 262_144,
+  proposalsListedMax: 1_000,
+  /** A proposal that nobody answered is refused. */
+  proposalExpiryMs: 1_800_000,
+  /** The body of such a request at the gateway. */
+  agentBodyBytesMax: 524_288,
+  /** A call that waits for a request: so long by itself, and no longer than. */
+  requestWaitMs: 25_000,
+  requestWaitMaxMs: 45_000,
+  /** What such a call may take on its way, beyond its wait. */
+  requestAnswerMs: 10_000,
+  /** Calls of one session to the controller: a minute, and at once. */
+  agentCallsPerMinuteMax: 600,
+  agentBurstCallsMax: 60,
+  /** What of a command is in the audit. */
+  auditCommandCharsMax: 2_000,
+  /** Calls of one agent under way at the gateway. */
+  agentCallsMax: 64,
+  /** Requests of one session that have not ended, and those that have and are remembered, and for how long. */
+  requestsOpenMax: 64,
+  requestsEndedMax: 200,
+  requestKeptMs: 3_600_000,
+  /** Pieces of a request's output that are kept for who streams it. */
+  outputPiecesMax: 2_048,
+  outputPiecesBytesMax: 1_048_576,
+  /** A host command as it is asked for: arguments, their bytes, and the bytes of environment that its rule adds. */
+  commandArgumentsMax: 4_096,
+  commandArgumentBytesMax: 64 * 1024,
+  commandEnvironmentBytesMax: 32 * 1024,
+  /** One file of code that a host command runs, and how many it may name. */
+  commandCodeBytesMax: 1024 ** 3,
+  commandCodeFilesMax: 64,
+  /** The first line of a script (BINPRM_BUF_SIZE of Linux), and scripts that are interpreters of scripts. */
+  commandShebangBytesMax: 256,
+  commandInterpretersMax: 4,
+  /** A host command runs so long at most. */
+  commandMs: 600_000,
+  /** From asking a command's process group to end to ending it. */
+  commandKillMs: 2_000,
+  /** Output of a command that has ended is read for so long while its reader keeps up, and so long again without. */
+  commandDrainMs: 5_000,
+  /** A reader of live output that takes nothing for so long gets no more of it. */
+  commandReaderMs: 30_000,
+  /** Kept of each stream of a host command, and of one line of it. */
+  commandOutputBytesMax: 1024 * 1024,
+  commandLineBytesMax: 16 * 1024,
+  /** Output is written to a file from so much on, up to so much of one command, and of all that are kept. */
+  commandSpillAfterBytesMax: 256 * 1024,
+  commandSpillBytesMax: 64 * 1024 ** 2,
+  commandSpillsBytesMax: 512 * 1024 ** 2,
+  /** A shorter line of a secret of many lines is not looked for by itself. */
+  commandSecretLineCharsMin: 16,
+  /** Whether a sandbox works here is tried for so long. */
+  sandboxTrialMs: 5_000,
+  /** What a sandboxed command may write into each of the folders that only it has. */
+  sandboxScratchBytesMax: 2 * 1024 ** 3,
+  /** The operator's password: guesses wait (below), so that it may be shorter than a passphrase that files are sealed with. */
+  approverPasswordCharsMin: 8,
+  approverPasswordCharsMax: 1_024,
+  /** After a wrong password the next one is looked at so much later: doubled each time, from the first to the second. */
+  approverWaitMinMs: 1_000,
+  approverWaitMaxMs: 900_000,
+  /** Passwords that wait for the one that is looked at: more are `presence_failed`. Each costs 128 MiB for a moment. */
+  approverAttemptsMax: 8,
+  /** The file of the password. */
+  approverFileBytesMax: 4 * 1024,
+  /** A proof of presence is used at once, or not at all. */
+  presenceEvidenceMs: 10_000,
+  /** The operator at the prompt of the operating system; such prompts at the same time. */
+  presencePromptMs: 120_000,
+  presencePromptsMax: 4,
+  /** `notify.yaml`, and the ways of notice in it. */
+  notifyFileBytesMax: 64 * 1024,
+  notifyChannelsMax: 16,
+  /** One notice by one way: a program, or a request and its answer. */
+  notifyMs: 10_000,
+  notifyAnswerBytesMax: 256 * 1024,
+  /** After a notice what else is asked is gathered for so long: doubled while more comes, from the first to the second. */
+  notifyPauseMinMs: 2_000,
+  notifyPauseMaxMs: 20_000,
+  /** Questions that are kept for the next notice: more are counted. */
+  notifyHeldMax: 1_000,
+  /** A name, and all that a notice shows of what is asked. */
+  noticeNameCharsMax: 64,
+  noticeSubjectCharsMax: 1_000,
+  /** Answers from a chat are asked for so often while a question waits; a server that holds the request may do so for the second. */
+  chatPollMs: 2_000,
+  chatHoldMs: 20_000,
+  /** After a failure later and later, up to so much. */
+  chatPollMaxMs: 30_000,
 } as const

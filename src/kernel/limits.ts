@@ -1,5 +1,6 @@
 import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
+import { OPERATOR_LIMITS } from './operator-limits.ts'
 
 /** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
 export const LIMITS = {
@@ -161,6 +162,8 @@ export const LIMITS = {
   /** One policy file, and all that it extends. */
   policyFileBytesMax: 1024 * 1024,
   policyFilesMax: 64,
+  /** A policy that was replaced while it was read is read again, so many times. */
+  policyReadsMax: 8,
   /** A body that a credential is written into or signs is held whole, up to so much: 413 `body_too_large`. */
   heldBodyBytesMax: 4 * 1024 * 1024,
   /** All such bodies together: 503 `overloaded`. */
@@ -216,5 +219,6 @@ export const LIMITS = {
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   ...HOST_LIMITS,
+  ...OPERATOR_LIMITS,
   ...APPROVAL_LIMITS,
 } as const

@@ -90,6 +90,12 @@ async function writeBeside(path: string, content: string, system: Pick<System, '
   }
 }
 
+/** Removes a file, for good also after a crash. */
+export async function removePrivateFile(path: string): Promise<void> {
+  await unlink(path)
+  await syncFolder(dirname(path))
+}
+
 /** Names in a folder outlive a crash of the machine only once the folder itself is on the disk. */
 async function syncFolder(dir: string): Promise<void> {
   await using handle = await open(dir, constants.O_RDONLY)

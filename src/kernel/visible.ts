@@ -11,6 +11,11 @@ export function visibleJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2).replace(UNSEEN, escaped)}\n`
 }
 
+/** The same in one line. */
+export function visibleJsonLine(value: unknown): string {
+  return `${JSON.stringify(value).replace(UNSEEN, escaped)}\n`
+}
+
 function escaped(char: string): string {
   return char.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -2,6 +2,8 @@ import type { Diagnostic, EffectivePolicy, EffectiveRoute, EffectiveRule, Effect
 import { toCredential } from './credential-entries.ts'
 import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
+import { assembleHostCommands } from './host-commands/section.ts'
+import { formatPlace } from './place.ts'
 import type { Layer } from './layers.ts'
 import { parseUpstream } from './routes.ts'
 import { Credential } from './schema-credentials.ts'
@@ -64,6 +66,7 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
       ),
       filesystem: assembleFilesystem(layers),
       session: assembleSession(layers),
+      hostCommands: assembleHostCommands(layers),
     },
     errors: [
       ...[...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),
@@ -77,10 +80,7 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
   }
 }
 
-/** `file:line`, as messages name a place. */
-export function formatPlace(place: Place): string {
-  return place.line === 0 ? place.file : `${place.file}:${place.line}`
-}
+export { formatPlace }
 
 /** `file:line: message`. */
 export function formatDiagnostic(diagnostic: Diagnostic): string {

@@ -15,5 +15,6 @@ export function closedPolicy(policy: Policy, refusal: Refusal): Policy {
     credentialFor: () => undefined,
     placeholdersFor: () => [],
     credentialsOf: () => [],
+    hostCommands: { ...policy.hostCommands, mode: { value: 'disabled' } },
   }
 }

@@ -1,5 +1,6 @@
 import type { Hostname } from '../kernel/hostname.ts'
 import type { Refusal } from '../kernel/errors.ts'
+import type { Risk, Tier } from '../wire/question.ts'
 import type { Budget, CredentialFile, CredentialPlace, HeaderPlace, TokenExchange } from '../wire/credential.ts'
 import type { SecretSource } from '../wire/secret-source.ts'
 import type { AddressRange } from './addresses.ts'
@@ -138,6 +139,8 @@ export type Policy = {
   readonly filesystem: FilesystemPolicy
   /** What a session's containers are made of. The gate itself has no use for it. */
   readonly session: SessionPolicySection
+  /** What becomes of commands for the host. The gate itself has no use for it. */
+  readonly hostCommands: EffectiveHostCommands
   readonly warnings: readonly Diagnostic[]
   /** Every part with the place it came from. */
   readonly effective: EffectivePolicy
@@ -220,6 +223,35 @@ export type EffectiveRoute = {
 
 export type NetworkMode = 'restricted' | 'none' | 'open'
 
+export type HostCommandMode = 'always-prompt' | 'allowlist' | 'blocklist' | 'disabled'
+
+export type HostCommandRule = {
+  readonly list: 'allow' | 'ask' | 'deny'
+  /** As it is written: words of a line, `*` for one argument, `**` for any at the end, `<int>` and the like. */
+  readonly pattern: string
+  /** The folder that it is about, with those below it, from the workspace's folder: `.` is that. */
+  readonly cwd?: string
+  /** What the command gets in its environment. */
+  readonly environment: Readonly<Record<string, string>>
+  /** `**` at the end of an allowance is meant. */
+  readonly openTail: boolean
+  /** It may run what is in the workspace, inside a sandbox. */
+  readonly workspaceCode: boolean
+  /** At least so much presence, where somebody is asked. */
+  readonly presence?: Tier
+  /** Milliseconds since 1970. From then on the rule is none. */
+  readonly expiresAt?: number
+  /** From a file that may only take away. */
+  readonly restricted?: true
+  readonly from: Place
+}
+
+export type EffectiveHostCommands = {
+  readonly mode: Said<HostCommandMode>
+  readonly presence: Readonly<Record<Risk['level'], Said<Tier>>>
+  readonly rules: readonly HostCommandRule[]
+}
+
 /** All layers put together, in the order in which they were read. */
 export type EffectivePolicy = {
   /** Every file that was read, in order. */
@@ -233,4 +265,5 @@ export type EffectivePolicy = {
   readonly secrets: readonly EffectiveSecret[]
   readonly filesystem: EffectiveFilesystem
   readonly session: EffectiveSession
+  readonly hostCommands: EffectiveHostCommands
 }

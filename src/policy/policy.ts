@@ -9,6 +9,8 @@ import { readLayers, type PolicyInput, type Sources } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
+import { lintHostCommands, samplesOf } from './host-commands/lints.ts'
+import { writtenRules } from './host-commands/section.ts'
 import { readRestricted } from './restricted.ts'
 import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
@@ -20,10 +22,12 @@ export type {
   Decision,
   Diagnostic,
   EffectiveCredential,
+  EffectiveHostCommands,
   EffectivePolicy,
   EffectiveRoute,
   EffectiveRule,
   Facts,
+  HostCommandRule,
   Place,
   Policy,
   Route,
@@ -35,11 +39,14 @@ export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
+export { decideHostCommand, exactPattern, nameRule, workspaceFolder, type HostCommandDecision } from './host-commands/host-commands.ts'
+export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
 export type { PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
+export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {
   /** Where `extends` looks for `NAME.yaml`, in order. */
@@ -108,11 +115,20 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
   const rules = effective.rules.map(parseRule)
   const parts = effective.credentials.flatMap(partsOf)
   const conflicts = findConflicts(effective, rules, parts, damage, doubts)
+  const commands = lintHostCommands(writtenRules(layers), effective.hostCommands.mode)
   const resources = findResourceProblems(effective, doubts.has('routes') || damage.hasRoutes)
   return {
-    errors: inOrder([...fileErrors, ...partErrors, ...names.errors, ...conflicts.errors, ...resources, ...restricted.errors]),
+    errors: inOrder([
+      ...fileErrors,
+      ...partErrors,
+      ...names.errors,
+      ...conflicts.errors,
+      ...commands.errors,
+      ...resources,
+      ...restricted.errors,
+    ]),
     untrusted: restricted.untrusted.map((found) => ({ ...found, message: `${found.message}: ${UNTRUSTED}` })),
-    warnings: inOrder([...conflicts.warnings, ...names.warnings]),
+    warnings: inOrder([...conflicts.warnings, ...commands.warnings, ...names.warnings]),
     isMissing: isMissing || restricted.isMissing,
     sources: { ...sources, restricted: restricted.files },
     build,
@@ -126,6 +142,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       ...effective,
       files: [...effective.files, ...restricted.files.map(({ file }) => file)],
       rules: [...effective.rules, ...restricted.rules],
+      hostCommands: { ...effective.hostCommands, rules: [...effective.hostCommands.rules, ...restricted.commands] },
     }
     return {
       ...compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths),
@@ -138,6 +155,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       credentials,
       filesystem: filesystemOf(effective),
       session: sessionOf(effective),
+      hostCommands: whole.hostCommands,
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,

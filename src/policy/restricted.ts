@@ -2,8 +2,9 @@ import { LIMITS } from '../kernel/limits.ts'
 import { ruleProblems, toRule } from './assemble.ts'
 import { readDocument, type PolicyDocument } from './document.ts'
 import { entriesOf, valueAt } from './entries.ts'
+import { commandsBeyondRestriction, restrictedCommands } from './host-commands/restricted.ts'
 import { readText, type Layer, type PolicyInput } from './layers.ts'
-import type { Diagnostic, EffectiveRule, Place } from './model.ts'
+import type { Diagnostic, EffectiveRule, HostCommandRule, Place } from './model.ts'
 import { twice } from './names.ts'
 import { Network, PolicyFile, Rule } from './schema.ts'
 import { shapeProblems } from './shape.ts'
@@ -12,6 +13,8 @@ export type Restricted = {
   readonly files: readonly { readonly file: string; readonly text: string }[]
   /** Their ids are `workspace:ID`: none of another file can be one of these. */
   readonly rules: readonly EffectiveRule[]
+  /** Denials and questions about host commands. */
+  readonly commands: readonly HostCommandRule[]
   readonly errors: readonly Diagnostic[]
   /** What the files say beyond denials and questions, each named. Errors as well, but ones that trust would settle. */
   readonly untrusted: readonly Diagnostic[]
@@ -54,10 +57,17 @@ export function readRestricted(inputs: readonly PolicyInput[]): Restricted {
     const rule = toRule(entry, from, 'agent')
     return [{ problems: ruleProblems(rule, entry), rule: { ...rule, id: `workspace:${rule.id}`, restricted: true as const } }]
   })
+  const commands = restrictedCommands(layers)
+  if (commands.rules.length > LIMITS.restrictedRulesMax)
+    errors.push({
+      ...(commands.rules[LIMITS.restrictedRulesMax]?.from ?? NOWHERE),
+      message: `more than ${LIMITS.restrictedRulesMax} rules about commands`,
+    })
   return {
     files,
+    commands: commands.rules,
     rules: read.map(({ rule }) => rule),
-    errors: [...errors, ...read.flatMap(({ problems }) => problems), ...twice('rule', entries, 'id')],
+    errors: [...errors, ...commands.errors, ...read.flatMap(({ problems }) => problems), ...twice('rule', entries, 'id')],
     untrusted: layers.flatMap(({ document }) => beyondRestriction(document)),
     isMissing,
   }
@@ -69,7 +79,7 @@ const NOWHERE: Place = { file: '', line: 0, column: 0 }
 function beyondRestriction(document: PolicyDocument): Diagnostic[] {
   const layer = { document }
   const found: Diagnostic[] = []
-  const sections = Object.keys(PolicyFile.shape).filter((key) => !['version', 'network', 'extends'].includes(key))
+  const sections = Object.keys(PolicyFile.shape).filter((key) => !['version', 'network', 'extends', 'host_commands'].includes(key))
   for (const key of sections) {
     const value = valueAt(document.data, [key])
     if (value === undefined) continue
@@ -89,7 +99,7 @@ function beyondRestriction(document: PolicyDocument): Diagnostic[] {
       for (const key of Object.keys(Rule.shape).filter((name) => !RULE_KEYS.has(name)))
         if (valueAt(raw, [key]) !== undefined) found.push({ ...from, message: `rule ${quote(id)} has ${key}` })
   }
-  return found
+  return [...found, ...commandsBeyondRestriction(document)]
 }
 
 function describeEntry(section: string, raw: unknown): string {

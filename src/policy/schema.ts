@@ -4,6 +4,7 @@ import { Addresses, complaint, Host, Id, list, Methods, Paths, SecretName, text 
 import { LIMITS } from '../kernel/limits.ts'
 import { parseResource } from './resources.ts'
 import { Filesystem, Session } from './schema-session.ts'
+import { HostCommands, PresenceSection } from './host-commands/schema.ts'
 import { parseUpstream } from './routes.ts'
 import { parseSource } from './sources.ts'
 
@@ -97,6 +98,8 @@ export const PolicyFile = z.strictObject({
   secrets: z.array(SecretEntry).max(1_000).optional(),
   filesystem: Filesystem.optional().describe('What the agent of a session sees of the workspace.'),
   session: Session.optional().describe("What a session's containers are made of."),
+  host_commands: HostCommands.optional().describe('What becomes of commands that an agent asks the host to run.'),
+  presence: PresenceSection.optional().describe('How presence is proven when somebody is asked, by risk.'),
 })
 
 export type RuleEntry = z.infer<typeof Rule>
@@ -107,9 +110,7 @@ export type SecretEntryShape = z.infer<typeof SecretEntry>
  * What the format names and nothing enforces yet: a file that has it is refused rather than half obeyed. By the place
  * in the file, with "[]" for a position in a list.
  */
-export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
-  '': ['host_commands', 'presence'],
-}
+export const NOT_YET: Readonly<Record<string, readonly string[]>> = {}
 
 /** The JSON Schema that `policies/schema.json` publishes. */
 export function policyJsonSchema(): Record<string, unknown> {

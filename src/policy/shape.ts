@@ -5,6 +5,7 @@ import { nearest } from '../kernel/nearest.ts'
 import { Also, Aws, Budget, Credential, Inject, OAuth2 } from './schema-credentials.ts'
 import { CredentialFile, FILE_KINDS } from './schema-files.ts'
 import { Filesystem, Session } from './schema-session.ts'
+import { CommandRule, HostCommands, PresenceSection } from './host-commands/schema.ts'
 import { Network, NOT_YET, PolicyFile, RouteEntry, Rule, SecretEntry } from './schema.ts'
 
 type Path = readonly PropertyKey[]
@@ -29,6 +30,11 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
   'secrets[]': Object.keys(SecretEntry.shape),
   filesystem: Object.keys(Filesystem.shape),
   session: Object.keys(Session.shape),
+  host_commands: Object.keys(HostCommands.shape),
+  ...Object.fromEntries(
+    ['allow', 'always_allow', 'ask', 'deny'].map((list) => [`host_commands.${list}[]`, Object.keys(CommandRule.shape)]),
+  ),
+  presence: Object.keys(PresenceSection.shape),
 }
 
 /** What other systems call the actions. */

@@ -2,12 +2,15 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Audit, Outgoing } from '../audit/audit.ts'
 import { createHeldSecrets, type HeldSecrets } from '../credential/credential.ts'
 import { codeOf, type Refusal } from '../kernel/errors.ts'
+import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { authorityFrom, type Authority } from '../pki/pki.ts'
-import type { Secrets } from '../wire/control.ts'
+import { FROM_SIDECAR, type Secrets } from '../wire/control.ts'
+import type { AskOperator } from './egress/asking.ts'
 import type { CheckLease } from './egress/lease.ts'
 import type { Reloading, ReloadParts } from './enforcement.ts'
+import type { CallController } from './gateway/gateway.ts'
 import { openLink, type LinkConfig } from './link.ts'
 
 /** What a gate has from its controller. */
@@ -16,6 +19,9 @@ export type Controlled = AsyncDisposable & {
   readonly checkLease: CheckLease
   /** Undefined where the controller has none for it. */
   readonly authority: Authority | undefined
+  /** Brings questions of rules that ask to the operator. */
+  readonly ask: AskOperator
+  readonly callController: CallController
   /** From here on the controller's word is done. */
   serve(parts: ServeParts): void
 }
@@ -52,6 +58,13 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
       // All of them, always: the time says nothing of which.
       return leases.reduce((isKnown, lease) => timingSafeEqual(lease, shown) || isKnown, false)
     },
+    async ask({ requestId, lane, rule, facts: { scheme, host, port, method, path } }) {
+      const subject = { kind: 'domain', rule, lane, host, port, method, ...(scheme && { scheme }), ...(path !== undefined && { path }) }
+      return FROM_SIDECAR.ASK.result.parse(
+        await link.ask('ASK', { request: requestId, subject }, LIMITS.askExpiryMs + LIMITS.requestAnswerMs),
+      )
+    },
+    callController: (call) => link.ask('AGENT', call, LIMITS.requestWaitMaxMs + LIMITS.requestAnswerMs),
     serve({ reloading, replaced, serially, forget, outgoing }) {
       // I34
       const end = async (how: 'wipe' | 'revoke', reason: Refusal): Promise<number> => {
@@ -72,6 +85,7 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
             leases = hashesOf(secrets)
           }),
         onPolicy: () => serially(() => reloading.replacePolicy(replaced)),
+        policyDigest: () => reloading.enforcement().policy.digest,
         onRevoked() {
           leases = []
           return end('revoke', REVOKED)

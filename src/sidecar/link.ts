@@ -23,6 +23,8 @@ export type LinkHandlers = {
   /** New values, or the same after a reconnection. @throws what is wrong with them: the ones before stay in force */
   onSecrets(secrets: Secrets): Promise<void>
   onPolicy(): Promise<void>
+  /** Digest of the policy that is in force. */
+  policyDigest(): string
   /** How many tunnels and exchanges were cut. */
   onRevoked(): Promise<number>
   /** No controller for longer than it granted. */
@@ -36,6 +38,8 @@ export type Link = AsyncDisposable & {
   takeSecrets(): Secrets
   /** From here on the controller is listened to, and told that the sidecar serves; lines of its audit go there. */
   serve(handlers: LinkHandlers, outgoing: Outgoing | undefined): void
+  /** Asks the controller, if it is there and the session not over. @throws controller_unavailable, and what the controller says */
+  ask(method: 'AGENT' | 'ASK', params: unknown, timeoutMs: number): Promise<unknown>
 }
 
 /**
@@ -69,6 +73,8 @@ class ReconnectingLink implements Link {
   readonly #draining = new AbortController()
   #forwarding: Promise<void> | undefined
   readonly #running: Promise<void>
+  /** The one that works now. */
+  #channel: Channel | undefined
   #welcome: Welcome | undefined
   #secrets: Secrets | undefined
   #hasBegun = false
@@ -110,6 +116,16 @@ class ReconnectingLink implements Link {
 
   serve(handlers: LinkHandlers, outgoing: Outgoing | undefined): void {
     this.#serving.resolve({ handlers, outgoing })
+  }
+
+  async ask(method: 'AGENT' | 'ASK', params: unknown, timeoutMs: number): Promise<unknown> {
+    if (this.#channel === undefined || this.#isEnded) throw unavailable()
+    try {
+      return await this.#channel.request(method, params, timeoutMs)
+    } catch (error) {
+      const isGone = error instanceof SallyportError && (error.code === 'control_unreachable' || error.code === 'control_broken')
+      throw isGone ? unavailable(error) : error
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -158,6 +174,7 @@ class ReconnectingLink implements Link {
       return true
     } finally {
       this.#stopping.signal.removeEventListener('abort', stop)
+      this.#channel = undefined
       this.#lose()
     }
   }
@@ -187,7 +204,8 @@ class ReconnectingLink implements Link {
     const closed = channel.closed.finally(() => ending.abort())
     const working = Promise.race([this.#serving.promise, closed.then(() => undefined)]).then(async (serving) => {
       if (!serving) return
-      await channel.request('READY', {})
+      await channel.request('READY', { policy: serving.handlers.policyDigest() })
+      this.#channel = channel
       if (serving.outgoing) await (this.#forwarding = this.#forward(channel, serving.outgoing, ending.signal))
     })
     working.catch((error: unknown) => channel.close(error instanceof SallyportError ? error : undefined))
@@ -258,6 +276,13 @@ class ReconnectingLink implements Link {
     this.#isEnded = true
     void this.#serving.promise.then(({ handlers }) => handlers.onRevoked())
   }
+}
+
+function unavailable(cause?: unknown): SallyportError {
+  return new SallyportError('controller_unavailable', 'this needs the controller on the host, which is not there now', {
+    hint: 'the operator starts the daemon again; then send the same again',
+    cause,
+  })
 }
 
 /** Milliseconds before the next attempt. Doubles up to a limit; a part of it is chance, so that all sidecars of a daemon that was restarted do not come at once. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openAudit, openForwardedAudit, type Audit, type Outgoing } from '../audit/audit.ts'
-import { codeOf } from '../kernel/errors.ts'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import { system as realSystem, type System } from '../kernel/system.ts'
@@ -18,6 +18,7 @@ import { createLive } from './egress/live.ts'
 import { openEnforcement } from './enforcement.ts'
 import { createContexts } from './inbound/contexts.ts'
 import { createFront, type Front } from './inbound/front.ts'
+import type { CallController } from './gateway/gateway.ts'
 import type { Transport } from './link.ts'
 import { createListeners, type Endpoint, type Listeners } from './listeners.ts'
 import { openResolver } from './resolver/resolver.ts'
@@ -124,7 +125,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const resolve = createResolve({ fixed: config.fixedAddresses, isLeftToProxy: config.upstreamProxy !== undefined }, system)
   const addresses = createAddresses(resolve, () => listeners.ports, system)
   const upstreams = parts.use(createUpstreams(trust, config.upstreamProxy))
-  const asking = parts.use(createAsking(config.ask, log, system))
+  const asking = parts.use(createAsking(controlled?.ask ?? config.ask, log, system))
   const live = createLive(enforcement)
   const lease = createLease(checkLease)
   const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
@@ -142,6 +143,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const ways = await openWays(config, parts, listeners, front, {
     certificatePem: authority.certificatePem,
     checkLease,
+    callController: controlled?.callController ?? withoutController,
     enforcement,
     log,
     system,
@@ -198,6 +200,11 @@ function ownAuthority({ caPersist, session }: SidecarConfig, system: System): Pr
   return caPersist === undefined ? createAuthority(session, system) : openAuthority(caPersist, session, system)
 }
 
+function withoutController(): Promise<never> {
+  const hint = 'requests to the host need a session of "sallyport daemon"'
+  return Promise.reject(new SallyportError('controller_unavailable', 'this gate has no controller', { hint }))
+}
+
 /** How often a drain looks whether it is done. */
 const DRAIN_LOOK_MS = 50
 
@@ -211,7 +218,14 @@ async function openWays(
   parts: AsyncDisposableStack,
   listeners: Listeners,
   front: Front,
-  own: { certificatePem: string; checkLease: CheckLease | undefined; enforcement: Enforcement; log: Log; system: System },
+  own: {
+    certificatePem: string
+    checkLease: CheckLease | undefined
+    callController: CallController
+    enforcement: Enforcement
+    log: Log
+    system: System
+  },
 ): Promise<Ways> {
   const http = await inOrder(config.http, (endpoint) => listeners.open(front.createProxy(), endpoint))
   const socks = await inOrder(config.socks, (endpoint) => listeners.open(front.createSocks(), endpoint))
@@ -236,6 +250,7 @@ async function openWays(
         files: () => own.enforcement().files,
         placeholders: () => own.enforcement().placeholders.values,
         checkLease: own.checkLease,
+        callController: own.callController,
       },
       front,
     )

@@ -2,20 +2,29 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readSync } from '
 import { link, mkdir, open, stat, unlink, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { strangerAbove } from '../kernel/folders-above.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
 
 /** Makes the folder (0700) where there is none. @throws vault_unsafe when others could look into it or change it */
 export async function makeOwnFolder(folder: string): Promise<void> {
+  refuseAbove(folder)
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
     throw new SallyportError('vault_write_failed', `the folder ${folder} could not be made (${codeOf(cause)})`, { cause })
   })
   await checkOwnFolder(folder)
 }
 
+/** Whoever may rename a folder above it puts another vault in its place. @throws vault_unsafe */
+function refuseAbove(folder: string): void {
+  const problem = strangerAbove(folder)
+  if (problem !== undefined) throw unsafe(folder, problem, 'keep it below a folder of your own, or take the right away: chmod o-w, chown')
+}
+
 /** False when it does not exist. @throws vault_unsafe */
 export async function checkOwnFolder(folder: string): Promise<boolean> {
+  refuseAbove(folder)
   const found = await stat(folder).catch((cause: unknown) => {
     if (codeOf(cause) === 'ENOENT') return undefined
     throw unsafe(folder, `it cannot be looked at (${codeOf(cause)})`)

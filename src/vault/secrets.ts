@@ -4,7 +4,9 @@ import { Secret } from '../kernel/secret.ts'
 import type { Opened } from './keys.ts'
 import { changed, type Entry, type Manifest } from './manifest.ts'
 import { brokenIn, changing, missing, reading, type VaultParts } from './parts.ts'
+import type { SecretHolder } from '../wire/secret-holder.ts'
 import { bytesOf, checkFields, dropRow, readRow, readRows, writeRow, type SecretRow } from './rows.ts'
+import { checkScope, isInScope, outOfScope } from './scope.ts'
 
 export type SetOptions = { readonly name?: string; readonly scope?: string; readonly tags?: readonly string[] }
 
@@ -12,13 +14,16 @@ export type SetOptions = { readonly name?: string; readonly scope?: string; read
 export function checkSecret(key: string, secret: Secret, { name = key, scope = 'global', tags = [] }: SetOptions): void {
   bytesOf(key, secret).fill(0)
   checkFields({ key, name, scope, tags })
+  checkScope(scope)
 }
 
-export function getSecret(parts: VaultParts, key: string): Secret {
+/** For a holder only what is in its scope; without one it is the operator who asks. */
+export function getSecret(parts: VaultParts, key: string, holder: SecretHolder | undefined): Secret {
   return reading(parts, (opened) => {
     const found = readRow(opened, key, brokenIn(parts))
     if (found === undefined) throw missing(key, opened.manifest)
     try {
+      if (holder !== undefined && !isInScope(found.row.scope, holder)) throw outOfScope(key, found.row.scope)
       return new Secret(key, found.value.toString('utf8'))
     } finally {
       found.value.fill(0)
@@ -27,6 +32,7 @@ export function getSecret(parts: VaultParts, key: string): Secret {
 }
 
 export function setSecret(parts: VaultParts, key: string, secret: Secret, options: SetOptions): SecretRow {
+  if (options.scope !== undefined) checkScope(options.scope)
   const value = bytesOf(key, secret)
   try {
     return changing(parts, (opened) => {

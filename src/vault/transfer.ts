@@ -21,10 +21,21 @@ export async function exportSecrets(parts: VaultParts, passphrase: Secret): Prom
   return text
 }
 
-/** How many were stored: those that are in the vault as they are in the file are left alone. */
-export async function importSecrets(parts: VaultParts, text: string, passphrase: Secret, replace: boolean): Promise<number> {
+/** What an exported file holds, as a vault would take it. */
+export type OpenedExport = readonly ExportedSecret[]
+
+/** Needs no vault: whoever has none yet makes none for a file that cannot be opened. @throws sealed_invalid, config_invalid, secret_invalid */
+export async function openExport(text: string, passphrase: Secret): Promise<OpenedExport> {
   const secrets = await openSecrets(text, passphrase)
-  for (const secret of secrets) checkFields(secret)
+  for (const secret of secrets) {
+    checkFields(secret)
+    bytesOf(secret.key, new Secret(secret.key, secret.value)).fill(0)
+  }
+  return secrets
+}
+
+/** How many were stored: those that are in the vault as they are in the file are left alone. */
+export function importSecrets(parts: VaultParts, secrets: OpenedExport, replace: boolean): number {
   return changing(parts, (opened) => {
     const { rows } = readRows(opened)
     const before = new Map(rows.map((row) => [row.key, withValue(parts, opened, row)]))

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import type { Secret } from '../kernel/secret.ts'
+import type { SecretHolder } from '../wire/secret-holder.ts'
 import type { System } from '../kernel/system.ts'
 import { makeDatabase, openDatabase, refuseExisting } from './database.ts'
 import type { VaultEvent } from './events.ts'
@@ -11,13 +12,15 @@ import { changeLock, rotateDataKey } from './rekey.ts'
 import { readRows, type Problem, type SecretRow } from './rows.ts'
 import { KEY_BYTES } from './seal.ts'
 import { getSecret, removeSecret, setSecret, tagSecret, type SetOptions } from './secrets.ts'
-import { exportSecrets, importSecrets } from './transfer.ts'
+import { exportSecrets, importSecrets, openExport, type OpenedExport } from './transfer.ts'
 import { dropLock, makeLock, openLock, type Lock, type Unlock, type UnlockMethod } from './unlock.ts'
 
 export type { VaultEvent } from './events.ts'
 export { openKeyring, type Keyring } from './keyring.ts'
 export { defaultKeyFile, placeFile, readPassphraseFile } from './own-files.ts'
 export { KEY, type Problem, type SecretRow } from './rows.ts'
+export { scopeOfWorkspace } from './scope.ts'
+export { openExport } from './transfer.ts'
 export { checkSecret, type SetOptions } from './secrets.ts'
 export { nameOf, UNLOCK_METHODS, type Unlock, type UnlockMethod } from './unlock.ts'
 
@@ -41,8 +44,11 @@ export type Vault = AsyncDisposable & {
    * when it is read: by `get`, an export or a new key.
    */
   problems(): Problem[]
-  /** @throws secret_missing; vault_corrupt for one that has a problem */
-  get(key: string): Secret
+  /**
+   * Without a holder it is the operator who asks.
+   * @throws secret_missing; vault_corrupt for one that has a problem; secret_not_permitted where its scope leaves the holder out
+   */
+  get(key: string, holder?: SecretHolder): Secret
   /** What the options leave out stays as it is. @throws secret_invalid, config_invalid, vault_full */
   set(key: string, value: Secret, options?: SetOptions): SecretRow
   /** @throws secret_missing */
@@ -57,6 +63,8 @@ export type Vault = AsyncDisposable & {
   exportSealed(passphrase: Secret): Promise<string>
   /** All of it or nothing; gives how many were stored. @throws sealed_invalid, import_conflict unless `replace`, vault_full */
   importSealed(text: string, passphrase: Secret, options?: { readonly replace?: boolean }): Promise<number>
+  /** The same with a file that `openExport` opened. @throws import_conflict unless `replace`, vault_full */
+  importOpened(secrets: OpenedExport, options?: { readonly replace?: boolean }): number
 }
 
 type Outside = Pick<System, 'now' | 'random'>
@@ -128,14 +136,15 @@ function vaultOf(parts: VaultParts, close: () => void): Vault {
     },
     list: () => reading(parts, (opened) => readRows(opened).rows),
     problems: () => reading(parts, (opened) => readRows(opened).problems),
-    get: (key) => getSecret(parts, key),
+    get: (key, holder) => getSecret(parts, key, holder),
     set: (key, value, options = {}) => setSecret(parts, key, value, options),
     remove: (key) => removeSecret(parts, key),
     tag: (key, tags) => tagSecret(parts, key, tags),
     rotateKey: (to) => rotateDataKey(parts, to),
     rewrap: (to) => changeLock(parts, to),
     exportSealed: (passphrase) => exportSecrets(parts, passphrase),
-    importSealed: (text, passphrase, { replace = false } = {}) => importSecrets(parts, text, passphrase, replace),
+    importSealed: async (text, passphrase, { replace = false } = {}) => importSecrets(parts, await openExport(text, passphrase), replace),
+    importOpened: (secrets, { replace = false } = {}) => importSecrets(parts, secrets, replace),
     [Symbol.asyncDispose]: () => Promise.resolve(close()),
   }
 }

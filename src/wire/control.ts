@@ -1,8 +1,9 @@
 import * as z from 'zod'
 import { LIMITS } from '../kernel/limits.ts'
+import { DomainSubject } from './question.ts'
 
 /** Version of everything in this file. A sidecar and a controller that differ in it do not talk. */
-export const CONTROL_PROTOCOL = 1
+export const CONTROL_PROTOCOL = 2
 
 /** Names of secrets and their values. In memory only. */
 export type SecretBundle = { readonly version: number; readonly values: Readonly<Record<string, string>> }
@@ -86,14 +87,31 @@ export const Lines = z.strictObject({
 
 const Nothing = z.strictObject({})
 
+/** A request of the agent's at the gateway, with the lease that it showed. The method's own shape is looked at by the controller. */
+export const AgentCall = z.strictObject({ lease: z.string().min(1).max(8_192), method: Word, params: z.unknown() })
+export type AgentCall = z.infer<typeof AgentCall>
+
+/** A request or connection whose rule asks the operator first. */
+export const Ask = z.strictObject({ request: Word, subject: DomainSubject })
+export type Ask = z.infer<typeof Ask>
+export const AskAnswer = z.discriminatedUnion('decision', [
+  z.strictObject({ decision: z.literal('allow'), scope: z.enum(['once', 'session']) }),
+  z.strictObject({ decision: z.literal('deny') }),
+])
+export type AskAnswer = z.infer<typeof AskAnswer>
+
 /** Requests of a sidecar. */
 export const FROM_SIDECAR = {
   INIT_HELLO: { params: Hello, result: Welcome },
   GET_SECRETS: { params: Nothing, result: Secrets },
-  /** It has its secrets and serves. */
-  READY: { params: Nothing, result: Nothing },
+  /** It has its secrets and serves, under this policy. */
+  READY: { params: z.strictObject({ policy: Sha256.optional() }), result: Nothing },
   /** Answered when the lines are on disk. */
   AUDIT: { params: Lines, result: Nothing },
+  /** Answered as the method says, within `LIMITS.requestWaitMaxMs` and a little. */
+  AGENT: { params: AgentCall, result: z.unknown() },
+  /** Answered when the operator has, or when nobody did in time. */
+  ASK: { params: Ask, result: AskAnswer },
 } as const
 
 /** Requests of a controller. */

@@ -1,8 +1,11 @@
 import * as z from 'zod'
+import { LIMITS } from '../kernel/limits.ts'
+import { Answer, PresenceProof, type Question, type QuestionEvent } from './question.ts'
 import { TerminalSize } from './stream-frames.ts'
 
 const Path = z.string().min(1).max(4_096).startsWith('/')
 const Word = z.string().min(1).max(256)
+const Password = z.string().min(1).max(1_024)
 
 /** What `up` asks of the daemon. Paths are absolute: the daemon has another current folder. */
 export const UpRequest = z.strictObject({
@@ -30,11 +33,66 @@ export type SessionView = {
   readonly name: string
   readonly state: 'starting' | 'running' | 'stopping' | 'ended' | 'failed'
   readonly workspace: string
-  readonly harness?: string
+  /** That it runs with, whether the operator or a policy named it. */
+  readonly harness: string | null
   readonly role?: string
   readonly agent: { readonly container?: string; readonly running: boolean; readonly exitCode?: number }
   readonly sidecar: { readonly container?: string; readonly healthy: boolean }
   readonly network?: string
   readonly createdAt: number
   readonly warnings: readonly string[]
+  /** What came to be wrong with it while it ran, as a cover that the operator's own git took away. */
+  readonly alerts: readonly string[]
 }
+
+/** The page's port: fixed, as a passkey and a bookmark belong to an origin. Below the ports that systems give out by themselves. */
+export const OPERATOR_PORT = 7_270
+
+/** What a terminal calls itself, as `terminal 4711`: shown to other operators, and no proof of anything. */
+export const OPERATOR_HEADER = 'sallyport-operator'
+
+/** An answer as a surface sends it: what is answered, and the proof that the tier of the question wants. */
+export const AnswerRequest = Answer.extend({ proof: PresenceProof.exactOptional() })
+export type AnswerRequest = z.infer<typeof AnswerRequest>
+
+/** A change that is taken back, with the proof that allowing it took. */
+export const RevertRequest = z.strictObject({ proof: PresenceProof })
+
+/** A change that was proposed and applied. */
+export type ProposalView = {
+  readonly id: string
+  readonly of: string
+  readonly target: string
+  readonly appliedAt: number
+  readonly revertedAt?: number
+}
+
+/** What says which question an operator has in hand. */
+export const ClaimRequest = z.strictObject({ digest: Answer.shape.digest })
+
+export const PasswordRequest = z.strictObject({
+  /** Absent when there is none yet. */
+  old: Password.exactOptional(),
+  next: Password,
+})
+
+export const QuestionQuery = z.strictObject({
+  state: z.enum(['pending', 'recent']).exactOptional(),
+  session: Word.exactOptional(),
+  limit: z.coerce.number().int().min(1).max(LIMITS.questionsListedMax).exactOptional(),
+})
+
+/** Lines of the events: what waits at the beginning, then what becomes of it. */
+export type QuestionLine = { readonly pending: readonly Question[] } | { readonly event: QuestionEvent }
+
+/** Who has a page open. The token itself is shown once, to who has it. */
+export type LoginView = {
+  readonly id: string
+  readonly createdAt: number
+  readonly usedAt: number
+  readonly endsAt: number
+  /** What the browser calls itself: its own words. */
+  readonly browser: string
+}
+
+export const LoginRequest = z.strictObject({ ticket: z.string().min(1).max(256) })

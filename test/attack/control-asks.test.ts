@@ -19,3 +19,24 @@ test('a sidecar that connects again and again has no more secrets looked up than
   assert.match(said ?? '', /again and again/)
   assert.ok(session.secretsAsked < tries / 2, `${session.secretsAsked} of ${tries}`)
 })
+
+test('what a sidecar had looked up and does not wait for is ended', async () => {
+  const begun = Promise.withResolvers<AbortSignal>()
+  const ended = Promise.withResolvers<void>()
+  const secrets = (signal: AbortSignal): Promise<never> => {
+    begun.resolve(signal)
+    return new Promise((_resolve, reject) =>
+      signal.addEventListener('abort', () => {
+        ended.resolve()
+        reject(signal.reason as Error)
+      }),
+    )
+  }
+  await using session = await createTestSession({}, { secrets })
+  await using _ = await openTestController(session)
+  using peer = await openProvenPeer(session.socketDir)
+  peer.send(requestOf(2, 'GET_SECRETS'))
+  assert.equal((await begun.promise).aborted, false)
+  peer.socket.destroy()
+  await ended.promise
+})

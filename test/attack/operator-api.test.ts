@@ -67,8 +67,8 @@ test('what a session prints is looked through for its secrets also when its leas
   const value = new Secret('TOKEN', 'revoked-and-still-worth-something')
   const policy = { secrets: [{ name: 'TOKEN', source: { kind: 'env', variable: 'TOKEN' }, uses: ['inject'] }] } as unknown as Policy
   const providers = { get: async () => value, problem: () => undefined } as unknown as Providers
-  const secrets = createSessionSecrets(providers, () => policy, system)
-  await secrets.bundle('a')
+  const secrets = createSessionSecrets(providers, () => ({ policy, holder: {} }), system)
+  await secrets.bundle('a', new AbortController().signal)
   const lease = { id: 'l', session: 'a', audience: 'agent', workspace: '/w', agent: 'agent', state: 'live' } as const
   const sessions = {
     list: () => [],

@@ -31,6 +31,7 @@ after(() => under[Symbol.asyncDispose]())
 test('a session is listed as what it is', () => {
   assert.deepEqual(under.sessions.list(), [session])
   assert.equal(session.state, 'running')
+  assert.equal(session.harness, null)
   assert.deepEqual(session.agent, { container: agent.Id, running: true })
   assert.deepEqual(session.sidecar, { container: sidecar.Id, healthy: true })
 })
@@ -280,6 +281,27 @@ test('the agent’s end is told, and its session stays until it is taken down', 
   await assert.rejects(under.sessions.exec(other.id, ['true'], { tty: false }), { code: 'session_not_running' })
   await under.sessions.down(other.id)
   assert.equal(under.state.row(other.id)?.state, 'ended')
+})
+
+test('a file that the operator’s git uncovers is told at once: as an event, in the list, in the audit; once, and by the next controller too', async () => {
+  await using home = await openSessions()
+  await capture('git', ['init', '--quiet', home.workspace])
+  const view = await home.up()
+  assert.deepEqual(view.alerts, [])
+  const listening = (async () => {
+    for await (const { event, details } of home.sessions.events(AbortSignal.timeout(20_000))) if (event === 'uncovered') return details
+    return undefined
+  })()
+  await capture('git', ['-C', home.workspace, 'config', 'some.key', 'value'])
+  const details = await listening
+  assert.match(details?.join('\n') ?? '', /\.git\/config: was replaced on the host/)
+  assert.deepEqual(home.sessions.list()[0]?.alerts, details)
+  await home.sessions[Symbol.asyncDispose]()
+  await using next = await openSessions({ home: home.home })
+  await next.sessions.adopt(new AbortController().signal)
+  assert.deepEqual(next.sessions.list()[0]?.alerts, details)
+  assert.equal([...home.audited, ...next.audited].filter(({ event }) => event === 'uncovered').length, 1)
+  await next.sessions.down(view.id)
 })
 
 test('a probe runs in the agent’s place with the gate’s program and is gone afterwards', async () => {

@@ -17,6 +17,7 @@ import {
 import { AuditChain } from '../support/control-audit.ts'
 import { eventually } from '../support/eventually.ts'
 import { headerOf } from '../support/http2-upstream.ts'
+import { loadPolicy } from '../../src/policy/policy.ts'
 import { enterOwnNetwork } from '../support/own-network.ts'
 import { bodyOf, exchangeRaw, openTunnel } from '../support/raw-client.ts'
 import { openUpstream, type Upstream } from '../support/upstream.ts'
@@ -161,6 +162,31 @@ for (const transport of ['unix', 'stdio'] as const) {
     await writeFile(setting.sidecar.policy, 'version: 1\nnetwork: {nothing: known}\n')
     await assert.rejects(setting.link().pushPolicy(), { code: 'policy_invalid' })
     assert.equal(await setting.ask(), FIRST)
+  })
+
+  test(`I18 over ${transport} a gate that was away while its policy was replaced has the last one before it counts as ready`, async () => {
+    await using setting = await openControlled(transport)
+    setting.session.policyDigest = () => loadPolicy([setting.sidecar.policy], { policyDirs: [] }).digest
+    const reloads = (): number => setting.sidecar.stderr().split('"reloaded"').length - 1
+    await setting.leave()
+    await setting.comeBack()
+    assert.equal(reloads(), 0)
+    await setting.leave()
+    const rule = `    - {id: denied, host: ${HOST}, ports: [${setting.upstream.port}], paths: ["/no"], action: deny}\n`
+    await writeFile(setting.sidecar.policy, setting.text(rule))
+    await setting.comeBack()
+    assert.equal(await setting.ask('/no'), 'denied_by_rule')
+    assert.equal(reloads(), 1)
+  })
+
+  test(`I18 over ${transport} a gate that cannot take the policy that is in force does not count as ready`, async () => {
+    await using setting = await openControlled(transport)
+    setting.session.policyDigest = () => 'f'.repeat(64)
+    await setting.leave()
+    await writeFile(setting.sidecar.policy, 'version: 1\nnetwork: {nothing: known}\n')
+    await setting.listenAgain()
+    await eventually(() => assert.match(setting.log(), /does not take the policy that is in force/))
+    assert.equal(setting.session.states.filter((state) => state === 'ready').length, 1)
   })
 
   test(`I34 over ${transport} revoking cuts what runs, takes the secrets back, and nothing passes afterwards`, async () => {

@@ -18,7 +18,7 @@ const FILES = [
 async function openGateway(parts: Partial<GatewayParts> = {}) {
   const refuseRoute = (): never => assert.fail('no route is asked for')
   const server = await createGateway(
-    { caPem: 'ca', files: () => FILES, placeholders: () => VALUES, ...parts },
+    { caPem: 'ca', files: () => FILES, placeholders: () => VALUES, callController: () => assert.fail('nobody is asked'), ...parts },
     { onRouteRequest: refuseRoute, onRouteUpgrade: refuseRoute },
   )
   server.listen(0, '127.0.0.1')

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { chmod, mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
-import { openVault } from '../../src/vault/vault.ts'
+import { Secret } from '../../src/kernel/secret.ts'
+import { sealSecrets } from '../../src/vault/sealed.ts'
+import { openVault, scopeOfWorkspace } from '../../src/vault/vault.ts'
 import { system } from '../../src/kernel/system.ts'
 import { runProgram, type Ended } from '../support/command.ts'
 import { operator, type Operator } from '../support/secret-command.ts'
@@ -91,6 +93,13 @@ for (const { why, argv, input = '', code, exit } of [
   { why: 'bytes that are no text', argv: ['set', 'A'], input: Buffer.from([0x61, 0xff, 0xfe]), code: 'secret_invalid', exit: 2 },
   { why: 'a value that is too long', argv: ['set', 'A'], input: 'x'.repeat(LIMITS.secretBytesMax + 10), code: 'secret_invalid', exit: 2 },
   { why: 'a scope that is none', argv: ['set', 'A', '--scope', 'A B'], input: 'value', code: 'config_invalid', exit: 2 },
+  {
+    why: 'the scope of a folder that is not there',
+    argv: ['set', 'A', '--scope', 'workspace:/nonexistent'],
+    input: 'value',
+    code: 'config_invalid',
+    exit: 2,
+  },
   { why: 'a way to unlock that is none', argv: ['set', 'A', '--unlock', 'hope'], input: 'value', code: 'usage', exit: 2 },
   { why: 'no name', argv: ['set'], input: 'value', code: 'usage', exit: 2 },
   { why: 'an unknown command', argv: ['sett'], code: 'usage', exit: 2 },
@@ -113,17 +122,19 @@ test('ls prints names, versions, scopes, dates and tags; --json the same as an a
   await using home = await operator()
   assert.match((await home.run(['ls'])).stdout, /^no secrets yet/)
   assert.equal((await home.run(['ls', '--json'])).stdout, '[]\n')
-  await home.run(['set', 'NPM_TOKEN', '--tag', 'npm', '--tag', 'ci', '--scope', 'build'], CANARY)
+  await home.run(['set', 'NPM_TOKEN', '--tag', 'npm', '--tag', 'ci', '--scope', 'role:build'], CANARY)
   await home.run(['set', 'A_TOKEN'], CANARY)
+  await home.run(['set', 'W_TOKEN', '--scope', `workspace:${home.home}/.`], CANARY)
   await home.run(['set', 'A_TOKEN'], CANARY)
   const [head, ...rows] = (await home.run(['ls'])).stdout.trimEnd().split('\n')
   assert.match(head ?? '', /^NAME +VERSION +SCOPE +CHANGED +TAGS$/)
   assert.match(rows[0] ?? '', /^A_TOKEN +2 +global +\d{4}-\d\d-\d\dT\d\d:\d\dZ$/)
-  assert.match(rows[1] ?? '', /^NPM_TOKEN +1 +build +\S+ +ci npm$/)
+  assert.match(rows[1] ?? '', /^NPM_TOKEN +1 +role:build +\S+ +ci npm$/)
+  assert.match(rows[2] ?? '', new RegExp(`^W_TOKEN +1 +${scopeOfWorkspace(realpathSync(home.home))} `))
   const listed = JSON.parse((await home.run(['ls', '--json'])).stdout) as Record<string, unknown>[]
   assert.deepEqual(
     listed.map((row) => Object.keys(row)),
-    Array.from({ length: 2 }, () => ['id', 'name', 'key', 'scope', 'tags', 'version', 'created_at', 'updated_at']),
+    Array.from({ length: 3 }, () => ['id', 'name', 'key', 'scope', 'tags', 'version', 'created_at', 'updated_at']),
   )
 })
 
@@ -209,6 +220,25 @@ test('export and import carry all secrets to another home; a wrong passphrase, a
   assert.equal((await other.run(['import', output, '--replace', '--passphrase-file', right])).code, 0)
   assert.equal(await stored(other, 'A'), CANARY)
 })
+
+for (const { what, passphrase, payload } of [
+  { what: 'a wrong passphrase', passphrase: 'canary of another passphrase', payload: {} },
+  { what: 'a name in the file that is none', passphrase: PASSPHRASE, payload: { key: 'A B' } },
+  { what: 'a value in the file that is empty', passphrase: PASSPHRASE, payload: { value: '' } },
+])
+  test(`an import with ${what} leaves nothing in a home that had no vault`, async () => {
+    await using home = await operator()
+    const folder = join(home.home, '..', 'elsewhere')
+    await mkdir(folder)
+    const secret = { key: 'A', name: 'A', value: CANARY, scope: 'global', tags: [], version: 1, createdAt: 1, updatedAt: 1, ...payload }
+    const [sealed, typed] = [join(folder, 'sealed.txt'), join(folder, 'passphrase')]
+    await writeFile(sealed, await sealSecrets([secret], new Secret('passphrase', PASSPHRASE), system))
+    await writeFile(typed, passphrase, { mode: 0o600 })
+    const { code, stderr } = await home.run(['import', sealed, '--passphrase-file', typed])
+    assert.notEqual(code, 0)
+    assert.doesNotMatch(stderr, /canary|A vault was made/)
+    assert.equal(existsSync(home.home), false)
+  })
 
 test('a secret that was altered past the vault: ls lists the others, names it, and ends with 1', async () => {
   await using home = await operator()

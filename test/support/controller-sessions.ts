@@ -21,7 +21,8 @@ import { makeAuthorityPems } from '../../src/pki/pki.ts'
 import { capture } from '../../scripts/steps.ts'
 
 export const AGENT_IMAGE = 'sallyport/agent:0.1.0'
-export const SIDECAR_IMAGE = 'sallyport/sidecar:0.1.0'
+/** Another one may be tried. */
+export const SIDECAR_IMAGE = process.env['SALLYPORT_SIDECAR_IMAGE'] || 'sallyport/sidecar:0.1.0'
 
 /** Sessions of a home of their own on the real engine. The gate is the image's, with its authority from a folder. */
 export type SessionsUnderTest = AsyncDisposable & {
@@ -158,6 +159,7 @@ async function createParts(
     prepare: async (request, names) => change(await planning.prepare(request, names)),
     workspace: createWorkspaceGuard(home, () => state.live().map(({ record }) => (record as { kept?: unknown }).kept), system),
     secrets: async () => ({ version: 1, values: {} }),
+    printed: (_session, text) => text,
     createAuthority: (session) => makeAuthorityPems(session, system),
     auditLines: async () => {},
     lastAuditLine: () => undefined,

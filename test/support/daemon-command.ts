@@ -8,6 +8,7 @@ import { createDockerEngine } from '../../src/controller/sessions/docker-engine.
 import { engineAddress } from '../../src/controller/sessions/engine-address.ts'
 import { sessionOf } from '../../src/controller/sessions/session-names.ts'
 import { cleanEnvironment, type Ended } from './command.ts'
+import { SIDECAR_IMAGE } from './controller-sessions.ts'
 import { openPty, type Pty } from './pty.ts'
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts')
@@ -39,7 +40,7 @@ export type DaemonPlace = AsyncDisposable & {
 export function openDaemonPlace(): DaemonPlace {
   const root = realpathSync(mkdtempSync(join(tmpdir(), 'sallyport-e2e-')))
   const home = join(root, 'home', '.sallyport')
-  const env = cleanEnvironment(join(root, 'home'))
+  const env = { ...cleanEnvironment(join(root, 'home')), SALLYPORT_SIDECAR_IMAGE: SIDECAR_IMAGE }
   mkdirSync(home, { recursive: true, mode: 0o700 })
   const chunks: string[] = []
   const keep = (child: ChildProcess, own: { stdout: string; stderr: string }): void => {
@@ -93,7 +94,7 @@ export function openDaemonPlace(): DaemonPlace {
       return pty
     },
     async startDaemon() {
-      const child = spawn(process.execPath, [MAIN, 'daemon'], { env, cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+      const child = spawn(process.execPath, [MAIN, 'daemon', '--no-web'], { env, cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
       const text = { stdout: '', stderr: '' }
       keep(child, text)
       const closed = once(child, 'close') as Promise<[number | null]>

@@ -17,7 +17,7 @@ export type RawPeer = Disposable & {
   toEnd(): Promise<string>
 }
 
-export const HELLO = { protocol: 1, image: VERSION, session: SESSION, agent: 'agent', lease: SIDECAR_LEASE }
+export const HELLO = { protocol: 2, image: VERSION, session: SESSION, agent: 'agent', lease: SIDECAR_LEASE }
 
 export function framed(text: string | Buffer): Buffer {
   const body = Buffer.from(text)

@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Duplex } from 'node:stream'
 import { createAllowance, offerMarked, type Allowance } from '../../channel/channel.ts'
-import { SallyportError } from '../../kernel/errors.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { OFFER, type SecretBundle } from '../../wire/control.ts'
 import { createChainGuard } from './chain-guard.ts'
@@ -32,6 +33,9 @@ class OpenLink {
   /** All that are connected, the proven one too. */
   readonly #peers = new Set<Peer>()
   #proven: Peer | undefined
+  /** The youngest that came by an attached stream. */
+  #attached: Peer | undefined
+  readonly #ending = new AbortController()
   #isReady = false
   #isOver = false
   /** Why no sidecar of this session can ever be ready. */
@@ -66,13 +70,33 @@ class OpenLink {
   attach(stream: Duplex): void {
     stream.on('error', () => stream.destroy())
     if (this.#isOver) return void stream.destroy()
-    // Who attaches is this controller itself: the stream before is of no use any more.
-    this.#proven?.channel.close()
-    this.#leave(this.#proven)
+    // Who attaches is this controller itself: the stream before is of no use any more, and what is written to it still would be read.
+    this.#attached?.channel.close()
+    this.#leave(this.#attached)
     const nonce = this.#parts.system.random(16).toString('hex')
     // The program in the container may have yet to start.
     const peer = this.#add(offerMarked(stream, nonce), { nonce, helloMs: LIMITS.sidecarReadyMs })
     peer.channel.note(OFFER, { lease: this.#session.sidecarLease })
+    this.#attached = peer
+    void peer.channel.closed.then(() => this.#attachAgain(peer))
+  }
+
+  /** A gate on its standard streams cannot come by itself, whatever ended the stream: a network, a machine that slept. */
+  async #attachAgain(lost: Peer): Promise<void> {
+    const { signal } = this.#ending
+    const isWanted = (): boolean => !this.#isOver && this.#attached === lost
+    while (isWanted()) {
+      await sleep(LIMITS.controlReattachMs, undefined, { signal, ref: false }).catch(() => undefined)
+      if (!isWanted()) return
+      try {
+        const stream = await this.#session.attachAgain?.()
+        if (stream === undefined) return
+        if (isWanted()) return this.attach(stream)
+        stream.destroy()
+      } catch (error) {
+        this.#parts.log.warn({ session: this.#session.id, code: codeOf(error) }, 'the streams of the sidecar cannot be attached to')
+      }
+    }
   }
 
   async ready(signal: AbortSignal): Promise<void> {
@@ -108,12 +132,14 @@ class OpenLink {
 
   async revoke(): Promise<void> {
     this.#isOver = true
+    this.#ending.abort()
     for (const peer of this.#peers) if (!peer.isProven) peer.channel.close()
     await this.ask('REVOKE', {}, LIMITS.controlRevokeMs)
   }
 
   async close(): Promise<void> {
     this.#isOver = true
+    this.#ending.abort()
     for (const { channel } of this.#peers) channel.close()
     this.#signal()
     await this.#parted.disposeAsync()
@@ -128,12 +154,7 @@ class OpenLink {
       guard: this.#guard,
       asks: this.#asks,
       onProven: (proven) => this.#enter(proven),
-      onReady: () => {
-        if (this.#proven !== peer) return
-        this.#isReady = true
-        this.#session.onState('ready')
-        this.#signal()
-      },
+      onReady: (policy) => this.#serves(peer, policy),
       onMismatch: (error) => this.#fail(error),
     })
     this.#peers.add(peer)
@@ -150,6 +171,28 @@ class OpenLink {
     if (this.#proven) throw new SallyportError('control_busy', `a sidecar of session ${this.#session.id} is connected`)
     this.#proven = peer
     this.#session.onState('connected')
+  }
+
+  /** I18: a gate that started or connected while its policy was replaced has the last one before it counts as ready. */
+  async #serves(peer: Peer, policy: string | undefined): Promise<void> {
+    const session = this.#session
+    try {
+      if (session.policyDigest !== undefined && session.policyDigest() !== policy)
+        await peer.channel.request('POLICY', {}, LIMITS.controlAnswerMs)
+    } catch (error) {
+      const fault =
+        error instanceof SallyportError ? error : new SallyportError('internal', 'its policy cannot be compared', { cause: error })
+      this.#parts.log.error(
+        { session: session.id, code: fault.code },
+        `the sidecar does not take the policy that is in force: ${fault.message}`,
+      )
+      // It comes again, and is asked again.
+      return peer.channel.close()
+    }
+    if (this.#proven !== peer) return
+    this.#isReady = true
+    this.#session.onState('ready')
+    this.#signal()
   }
 
   #leave(peer: Peer | undefined): void {

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle } from '../../wire/control.ts'
 import { openLinkedSession } from './linked-session.ts'
 
 /** What the links know of one session, and whom they tell. */
@@ -14,7 +14,10 @@ export type LinkedSession = {
   /** Whom the sidecar runs as: owner of folder, socket and lease where this process is root. */
   readonly owner?: { readonly uid: number; readonly gid: number }
   verifyLease(token: string): boolean
-  secrets(): Promise<SecretBundle>
+  /** Ended by the signal: whoever asked is gone. */
+  secrets(signal: AbortSignal): Promise<SecretBundle>
+  /** Of the policy that the gate has to have in force. Not given: whatever it has will do. @throws policy_not_found, policy_invalid */
+  policyDigest?(): string
   authority(): { readonly certificatePem: string; readonly keyPem: string }
   /** SHA-256, hex, of each text that the agent may show as its lease. None: nothing is taken for one. */
   agentLeases?(): readonly string[]
@@ -22,7 +25,13 @@ export type LinkedSession = {
   onLines(lines: readonly string[]): Promise<void>
   /** The last of them that is on disk: after a restart of the daemon the sidecar goes on behind it. */
   lastLine?(): ChainMark | undefined
+  /** The streams of the gate anew, where no socket can be mounted and it runs. Asked for when they ended. */
+  attachAgain?(): Promise<Duplex | undefined>
   onState(state: 'connected' | 'ready' | 'lost'): void
+  /** A request of the agent's. The signal says that the sidecar is gone. @throws what is wrong with it */
+  onAgent?(call: AgentCall, signal: AbortSignal): Promise<unknown>
+  /** A rule asks the operator first. */
+  onAsk?(ask: Ask, signal: AbortSignal): Promise<AskAnswer>
 }
 
 /** The controller's end of one session's control channel. */

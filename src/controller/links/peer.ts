@@ -18,7 +18,8 @@ export type PeerParts = Pick<LinksParts, 'version' | 'graceMs' | 'system'> & {
   readonly helloMs: number
   /** It has proven itself. @throws control_busy when another has before, control_refused when the session is over */
   onProven(peer: Peer): void
-  readonly onReady: () => void
+  /** It serves under a policy with this digest, where it says so. Never rejects. */
+  readonly onReady: (policy: string | undefined) => Promise<void>
   /** Its proof was good, and its version is not ours. */
   onMismatch(error: SallyportError): void
 }
@@ -38,6 +39,7 @@ class SidecarPeer implements Peer {
   readonly channel: Channel
   readonly #parts: PeerParts
   readonly #late: NodeJS.Timeout
+  readonly #gone = new AbortController()
   #isProven = false
   #isRefused = false
   #hasSpoken = false
@@ -54,7 +56,10 @@ class SidecarPeer implements Peer {
       system: parts.system,
     })
     this.#late = setTimeout(() => this.channel.close(refused('no INIT_HELLO in time')), parts.helloMs)
-    void this.channel.closed.then(() => clearTimeout(this.#late))
+    void this.channel.closed.then(() => {
+      clearTimeout(this.#late)
+      this.#gone.abort(new SallyportError('control_unreachable', 'the sidecar that asked is gone'))
+    })
   }
 
   get isProven(): boolean {
@@ -106,15 +111,21 @@ class SidecarPeer implements Peer {
     switch (method) {
       case 'GET_SECRETS': {
         if (this.#parts.asks.take(1) > 0) throw broken('GET_SECRETS again and again')
-        const { version, values } = await session.secrets()
+        const { version, values } = await session.secrets(this.#gone.signal)
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }
       case 'READY':
-        onReady()
+        void onReady(parsed(FROM_SIDECAR.READY.params.safeParse(params).data, method).policy)
         return {}
       case 'AUDIT':
         await guard.accept(parsed(FROM_SIDECAR.AUDIT.params.safeParse(params).data, method).lines)
         return {}
+      case 'AGENT':
+        if (session.onAgent === undefined) throw nobody()
+        return session.onAgent(parsed(FROM_SIDECAR.AGENT.params.safeParse(params).data, method), this.#gone.signal)
+      case 'ASK':
+        if (session.onAsk === undefined) throw nobody()
+        return session.onAsk(parsed(FROM_SIDECAR.ASK.params.safeParse(params).data, method), this.#gone.signal)
       default:
         throw broken(`a sidecar that is connected sends no ${shown(method)}`)
     }
@@ -125,6 +136,10 @@ const PEER_FAULTS = new Set<ErrorCode>(['control_refused', 'control_broken', 'co
 
 function refused(problem: string): SallyportError {
   return new SallyportError('control_refused', problem)
+}
+
+function nobody(): SallyportError {
+  return new SallyportError('controller_unavailable', 'this controller takes no requests of agents')
 }
 
 function broken(problem: string): SallyportError {

@@ -39,13 +39,15 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
     return {}
   })
 
-  app.post('/v1/secrets/apply', async () => {
+  app.post('/v1/secrets/apply', async (_request, reply) => {
+    const gone = new AbortController()
+    reply.raw.on('close', () => gone.abort(new SallyportError('usage', 'nobody waits for it any more')))
     const done = []
     for (const { id, name, state: at } of sessions.list()) {
       if (at !== 'running') continue
       try {
         await sessions.refreshPolicy(id)
-        const bundle = await secrets.bundle(id)
+        const bundle = await secrets.bundle(id, gone.signal)
         await audit.append({ event: 'operator', did: 'secrets_applied', details: `${id} version ${bundle.version}` })
         await sessions.pushSecrets(id, bundle)
         done.push({ session: id, name, ok: true })

@@ -2,9 +2,10 @@ import { chmod } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { fastify, type FastifyInstance, type FastifyReply } from 'fastify'
-import { codeOf, ERRORS, SallyportError } from '../../kernel/errors.ts'
+import { codeOf, ERRORS, SallyportError, type ErrorCode } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
+import { onlyListed, unknownRoute } from './route-table.ts'
 
 /** Takes a connection that asks for another protocol. False when the path is none of its. */
 export type TakeUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean
@@ -19,11 +20,14 @@ export async function openOperatorApi(
   takeUpgrade: TakeUpgrade,
   log: Log,
 ): Promise<AsyncDisposable> {
-  const app = fastify({ logger: false, bodyLimit: LIMITS.operatorBodyBytesMax, forceCloseConnections: true })
-  app.setErrorHandler((error, _request, reply) => sendProblem(reply, error, log))
-  app.setNotFoundHandler((request, reply) =>
-    sendProblem(reply, new SallyportError('usage', `the daemon has no ${request.method} ${request.url}`), log),
-  )
+  const app = fastify({
+    logger: false,
+    bodyLimit: LIMITS.operatorBodyBytesMax,
+    forceCloseConnections: true,
+    exposeHeadRoutes: false,
+  })
+  answerWithProblems(app, log)
+  onlyListed(app, 'socket')
   addRoutes(app)
   app.server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy())
@@ -39,6 +43,22 @@ export async function openOperatorApi(
   return { [Symbol.asyncDispose]: () => app.close() }
 }
 
+/** Where a client of HTTP has to know more than that it failed. */
+const STATUSES: Partial<Record<ErrorCode, number>> = {
+  login_required: 401,
+  origin_refused: 403,
+  presence_required: 403,
+  presence_failed: 403,
+  question_not_found: 404,
+  login_not_found: 404,
+}
+
+/** Whatever goes wrong is answered as a problem, what is not there too. */
+export function answerWithProblems(app: FastifyInstance, log: Log): void {
+  app.setErrorHandler((error, _request, reply) => sendProblem(reply, error, log))
+  app.setNotFoundHandler((request, reply) => sendProblem(reply, unknownRoute(request), log))
+}
+
 /** RFC 9457, with the code and the hint of the error. A fault of ours says no more than that. */
 export function problemOf(error: unknown): {
   readonly status: number
@@ -48,7 +68,7 @@ export function problemOf(error: unknown): {
 } {
   if (error instanceof SallyportError) {
     const entry = ERRORS[error.code]
-    const status = entry.to === 'agent' ? entry.status : entry.exit === 2 ? 400 : 409
+    const status = STATUSES[error.code] ?? (entry.to === 'agent' ? entry.status : entry.exit === 2 ? 400 : 409)
     return { status, code: error.code, detail: error.message, ...(error.hint !== undefined && { hint: error.hint }) }
   }
   const status = typeof error === 'object' && error !== null && 'statusCode' in error ? Number(error.statusCode) : 500

@@ -1,5 +1,4 @@
-import { once } from 'node:events'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
 import { Readable } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
@@ -8,7 +7,7 @@ import type { Secret } from '../../kernel/secret.ts'
 import { UpRequest } from '../../wire/operator.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { createRedaction, openOutput, redactedChunks } from '../terminal/redacted.ts'
-import { problemOf } from './operator.ts'
+import { inLines } from './line-answers.ts'
 
 type ById = { Params: { id: string } }
 
@@ -67,24 +66,4 @@ export function read<T>(schema: z.ZodType<T>, data: unknown): T {
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   throw new SallyportError('usage', `the request cannot be read: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
-}
-
-/** A line to the client. Resolves when there is room for the next: who sends without end waits for it, and what waits is bounded. */
-type Say = (line: unknown) => Promise<void>
-
-/** Answers with lines of JSON while `work` goes on, the last of them what it gives or why it failed. */
-function inLines(reply: FastifyReply, work: (say: Say, signal: AbortSignal) => Promise<unknown>): FastifyReply {
-  const { raw } = reply.hijack()
-  const gone = new AbortController()
-  const say: Say = async (line) => {
-    if (!raw.writable || raw.write(`${JSON.stringify(line)}\n`)) return
-    await once(raw, 'drain', { signal: gone.signal }).catch(() => undefined)
-  }
-  raw.on('close', () => gone.abort())
-  raw.writeHead(200, { 'content-type': 'application/x-ndjson' })
-  raw.flushHeaders()
-  void work(say, gone.signal)
-    .then(say, (error: unknown) => say({ problem: problemOf(error) }))
-    .finally(() => raw.end())
-  return reply
 }

@@ -1,11 +1,12 @@
 import type { Secret } from '../../kernel/secret.ts'
+import type { SecretHolder } from '../../wire/secret-holder.ts'
 import type { SourceKind, SourceOf } from '../../wire/secret-source.ts'
 
 /** One place that secrets are kept in. What it cannot do is not there; `cannot` says why. */
 export type Provider<K extends SourceKind> = {
   readonly kind: K
-  /** The value under the name that a policy has for it. @throws secret_missing, secret_invalid, secret_unavailable */
-  get(name: string, source: SourceOf<K>, signal: AbortSignal): Promise<Secret>
+  /** The value under the name that a policy has for it. @throws secret_missing, secret_invalid, secret_unavailable, secret_not_permitted */
+  get(name: string, source: SourceOf<K>, signal: AbortSignal, holder: SecretHolder): Promise<Secret>
   /** Resolved when the value is there. @throws secret_unavailable */
   set?(source: SourceOf<K>, value: Secret, signal: AbortSignal): Promise<void>
   /** @throws secret_missing, secret_unavailable */

@@ -3,6 +3,7 @@ import { checkedSecret, readFile, readVariable } from '../../credential/credenti
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import { describeSource } from '../../policy/policy.ts'
+import type { SecretHolder } from '../../wire/secret-holder.ts'
 import type { SecretSource, SourceKind } from '../../wire/secret-source.ts'
 import { execProvider, keychainProvider, libsecretProvider, onePasswordProvider, passProvider } from './programs.ts'
 import type { Provider } from './provider.ts'
@@ -15,8 +16,8 @@ export { readProviderSettings } from './settings.ts'
 
 /** What is needed of the operator's vault; one that only gives values lists and stores none. */
 export type LocalVault = {
-  /** @throws secret_missing */
-  get(key: string): Secret | Promise<Secret>
+  /** @throws secret_missing, secret_not_permitted */
+  get(key: string, holder: SecretHolder): Secret | Promise<Secret>
   set?(key: string, value: Secret): unknown
   remove?(key: string): void
   list?(): readonly { readonly key: string }[]
@@ -31,8 +32,11 @@ export type ProviderParts = {
 
 /** Every place of secrets, by the source that a policy writes. No value is kept here, but for a token that was unwrapped. */
 export type Providers = AsyncDisposable & {
-  /** @throws secret_missing, secret_invalid, secret_unavailable */
-  get(name: string, source: SecretSource, signal: AbortSignal): Promise<Secret>
+  /**
+   * Without a holder it is for the daemon itself.
+   * @throws secret_missing, secret_invalid, secret_unavailable; secret_not_permitted where the vault keeps it from this holder
+   */
+  get(name: string, source: SecretSource, signal: AbortSignal, holder?: SecretHolder): Promise<Secret>
   /** @throws provider_cannot, secret_unavailable */
   set(source: SecretSource, value: Secret, signal: AbortSignal): Promise<void>
   /** @throws provider_cannot, secret_missing, secret_unavailable */
@@ -43,11 +47,14 @@ export type Providers = AsyncDisposable & {
   problem(source: SecretSource): string | undefined
 }
 
+/** What the daemon needs for itself is of no session. */
+const NOBODY: SecretHolder = {}
+
 type Table = { readonly [K in SourceKind]: Provider<K> }
 
 /** @throws config_invalid for settings that cannot be used */
 export function openProviders({ env, vault, hashicorp }: ProviderParts): Providers {
-  const server = openHashicorpVault(hashicorp, (name, source, signal) => of(source).get(name, source, signal))
+  const server = openHashicorpVault(hashicorp, (name, source, signal) => of(source).get(name, source, signal, NOBODY))
   const table: Table = {
     vault: localProvider(vault),
     env: {
@@ -72,9 +79,9 @@ export function openProviders({ env, vault, hashicorp }: ProviderParts): Provide
   // One entry for each kind, with the kind's own source: the pairing is what Table says.
   const of = (source: { readonly kind: SourceKind }): Provider<SourceKind> => table[source.kind] as unknown as Provider<SourceKind>
   return {
-    async get(name, source, signal) {
+    async get(name, source, signal, holder = NOBODY) {
       signal.throwIfAborted()
-      return of(source).get(name, source, signal)
+      return of(source).get(name, source, signal, holder)
     },
     async set(source, value, signal) {
       const provider = of(source)
@@ -111,7 +118,7 @@ function localProvider(vault: LocalVault | undefined): Provider<'vault'> {
   }
   return {
     kind: 'vault',
-    get: async (name, { key }) => checkedSecret(name, (await opened().get(key)).reveal()),
+    get: async (name, { key }, _signal, holder) => checkedSecret(name, (await opened().get(key, holder)).reveal()),
     ...(vault?.set !== undefined && {
       set: async ({ key }, value) => {
         vault.set?.(key, value)

@@ -4,6 +4,7 @@ import type { Secret } from '../../kernel/secret.ts'
 import type { System } from '../../kernel/system.ts'
 import type { SecretGrant } from '../../policy/policy.ts'
 import type { Providers } from './providers.ts'
+import type { SecretHolder } from '../../wire/secret-holder.ts'
 import { createTurns } from '../turns.ts'
 
 /** On whose behalf: `inject`, `route:NAME`, `method:NAME`, `tool:NAME`. */
@@ -31,11 +32,13 @@ type Kept = { readonly secret: Secret; readonly untilMs: number; readonly timer:
 /**
  * Resolves the secrets of one policy: `LIMITS.secretResolutionsMax` at the same time, each name once at a time. A value is kept
  * for the `ttl` that the policy says and otherwise not at all.
+ * @param holder whose policy it is
  */
 export function createResolver(
   grants: readonly SecretGrant[],
   providers: Pick<Providers, 'get' | 'problem'>,
   system: Pick<System, 'elapsed'>,
+  holder: SecretHolder = {},
 ): Resolver {
   const known = new Map(grants.map((grant) => [grant.name, grant]))
   const running = new Map<string, Run>()
@@ -51,7 +54,7 @@ export function createResolver(
     const abort = new AbortController()
     const began = era
     const secret = turns
-      .take(abort.signal, () => providers.get(name, source, abort.signal))
+      .take(abort.signal, () => providers.get(name, source, abort.signal, holder))
       .then((value) => {
         if (ttlMs !== undefined && began === era) {
           drop(name)

@@ -1,12 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import { isAbsolute } from 'node:path'
-import { LineCounter, parseDocument } from 'yaml'
 import * as z from 'zod'
-import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { parseSource } from '../../policy/policy.ts'
 import type { SecretSource } from '../../wire/secret-source.ts'
+import { readSettingsFile } from '../settings-file.ts'
 
 /** How HashiCorp Vault is reached. */
 export type HashicorpSettings = {
@@ -44,28 +42,8 @@ const File = z.strictObject({
  * @throws config_invalid with file and line of every error
  */
 export function readProviderSettings(file: string): ProviderSettings {
-  let text: string
-  try {
-    text = readFileSync(file, 'utf8')
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return {}
-    throw invalid([`${file}: cannot be read (${codeOf(error)})`], error)
-  }
-  if (text.length > LIMITS.policyFileBytesMax) throw invalid([`${file}: has more than ${LIMITS.policyFileBytesMax} bytes`])
-  const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, version: '1.2' })
-  const at = (offset: number | undefined): string => `${file}:${lines.linePos(offset ?? 0).line}`
-  if (document.errors.length > 0) throw invalid(document.errors.map((error) => `${at(error.pos[0])}: not valid YAML (${error.code})`))
-  const result = File.safeParse(document.toJS())
-  if (!result.success) {
-    throw invalid(
-      result.error.issues.map(({ path, message }) => {
-        const node = document.getIn(path, true) as { readonly range?: readonly [number, number, number] } | undefined
-        return `${at(node?.range?.[0])}: ${path.join('.') || 'the file'}: ${message}`
-      }),
-    )
-  }
-  const vault = result.data['vault-http']
+  const settings = readSettingsFile(file, File, { bytesMax: LIMITS.policyFileBytesMax, hint: 'docs/PROVIDERS.md shows the file' })
+  const vault = settings?.['vault-http']
   if (vault === undefined) return {}
   const { address, token, wrapped = false, namespace, ca } = vault
   return {
@@ -101,8 +79,4 @@ function complain(problem: (value: string) => string | undefined) {
     const message = problem(value)
     if (message !== undefined) context.addIssue({ code: 'custom', message })
   }
-}
-
-function invalid(problems: readonly string[], cause?: unknown): SallyportError {
-  return new SallyportError('config_invalid', problems.join('\n'), { hint: 'docs/PROVIDERS.md shows the file', cause })
 }

@@ -29,21 +29,33 @@ const METADATA = [
 const DNS_BLOCKED = 15
 const ENGINE_RESOLVER = '127.0.0.11'
 
-/** What a process in the agent's place can reach. `label` makes the name that is asked for one that nobody has asked before. */
-export async function tryNetwork(task: ProbeTask, label: string, proxy: string | undefined): Promise<Finding[]> {
-  const tries: [Finding['id'], () => Promise<Finding>][] = [
+/**
+ * What a process in the agent's place can reach. `label` makes the name that is asked for one that nobody has asked before. Where the
+ * kernel sends a packet does not depend on the gate, as long as no route leads by it (`routes`); what the gate answers is tried once it does.
+ */
+export async function tryNetwork(task: ProbeTask, label: string, proxy: string | undefined, gateReady: Promise<void>): Promise<Finding[]> {
+  const alone: Tries = [
     ['host-services', () => hostServices(task)],
     ['host-datagrams', () => hostDatagrams(task)],
-    ['host-names', () => hostNames(task)],
     ['ipv6', () => ipv6(task)],
     ['routes', () => Promise.resolve(routes(task))],
     ['other-sessions', () => otherSessions(task)],
-    ['dns', () => dns(label)],
-    ['udp-443', () => datagramToGate(task)],
     ['icmp', () => icmp(task)],
     ['raw-sockets', () => rawSockets()],
+  ]
+  const ofGate: Tries = [
+    ['host-names', () => hostNames(task)],
+    ['dns', () => dns(label)],
+    ['udp-443', () => datagramToGate(task)],
     ['metadata', () => metadata(task, proxy)],
   ]
+  const findings = await Promise.all([attemptAll(alone), gateReady.then(() => attemptAll(ofGate))])
+  return findings.flat()
+}
+
+type Tries = readonly (readonly [Finding['id'], () => Promise<Finding>])[]
+
+function attemptAll(tries: Tries): Promise<Finding[]> {
   return Promise.all(tries.map(([id, attempt]) => attempt().catch((error: unknown) => broken(id, error))))
 }
 

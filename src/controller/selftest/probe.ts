@@ -8,10 +8,16 @@ const LABEL_BYTES = 12
 
 /**
  * Tries the ways out of the container that it runs in, all at once, and says what came of each. `proxy` is the agent's own proxy
- * variable. It changes nothing, and what it sends goes to the session's gate and to addresses of this machine alone.
+ * variable, `gateReady` when the gate answers: what needs no answer of it is tried before. It changes nothing, and what it sends goes to
+ * the session's gate and to addresses of this machine alone.
  */
-export async function probe(task: ProbeTask, proxy: string | undefined, system: Pick<System, 'random'>): Promise<Finding[]> {
+export async function probe(
+  task: ProbeTask,
+  proxy: string | undefined,
+  system: Pick<System, 'random'>,
+  gateReady: Promise<void> = Promise.resolve(),
+): Promise<Finding[]> {
   const label = system.random(LABEL_BYTES).toString('hex')
-  const findings = await Promise.all([tryNetwork(task, label, proxy), tryKernel(task)])
+  const findings = await Promise.all([tryNetwork(task, label, proxy, gateReady), tryKernel(task)])
   return findings.flat()
 }

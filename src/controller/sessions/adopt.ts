@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import type { StateRow } from '../state.ts'
 import { containersOf } from './bring-up.ts'
-import { startVerified, verifyContainer, verifyNetwork } from './containers.ts'
+import { verifyContainer, verifyNetwork } from './containers.ts'
 import type { EngineInfo } from './engine.ts'
-import { controlStream, gateReady, newLive, openGateLink, type LiveSession } from './gate.ts'
+import { newLive, openGateLink, type LiveSession } from './gate.ts'
+import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { imageRoots } from './image-roots.ts'
 import { engineName, homeLabel, isSessionId, labelsOf, sessionFolder, sessionOf } from './session-names.ts'
 import type { SessionParts, SessionRecord } from './session-parts.ts'
@@ -77,7 +78,9 @@ async function adoptOne(
   try {
     if (row.state !== 'running') throw new SallyportError('session_not_running', `it was ${row.state}: ${row.step}`)
     if (parts.state.isRevoked(id)) throw new SallyportError('session_revoked', 'its leases were revoked')
+    live.rising = [signal]
     await resume(parts, record, live, info, onGate, signal)
+    live.rising = undefined
     await parts.audit({ ...event, event: 'adopted' })
     return live
   } catch (error) {
@@ -119,9 +122,10 @@ async function resume(
   })
   live.agentRunning = agentFound.State.Running
   live.agentExitCode = agentFound.State.Running ? undefined : agentFound.State.ExitCode
-  if (record.control === 'stdio') link.attach(await controlStream(engine, ids.sidecar))
-  if (!gateFound.State.Running) await startVerified(engine, ids.sidecar, sidecar, info)
-  await gateReady(engine, link, { sidecar: ids.sidecar, live }, signal)
+  if (record.control === 'stdio') link.attach(await controlStream(engine, ids.sidecar, live))
+  const starting = { sidecar: ids.sidecar, live }
+  if (!gateFound.State.Running) await startGate(parts, starting, sidecar, info)
+  await gateReady(parts, link, starting, signal)
   live.gateHealthy = true
 }
 

@@ -6,7 +6,8 @@ import { leaseDigest } from '../../lease/lease.ts'
 import { createVerified, startVerified, verifyNetwork } from './containers.ts'
 import { isOverlap } from './engine-call.ts'
 import type { ContainerOptions, EngineInfo } from './engine.ts'
-import { controlStream, gateReady, openGateLink, type LiveSession } from './gate.ts'
+import { openGateLink, type LiveSession } from './gate.ts'
+import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
 import { imageRoots } from './image-roots.ts'
 import { halvedJail, type Jail } from './jail.ts'
@@ -136,21 +137,21 @@ async function raiseGate(
   rising.pending.push(made)
   made.catch(() => {})
   const sidecar = await createVerified(engine, gate, asked.sidecar, info, { connect: uplink })
-  if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar))
+  if (rising.record.control === 'stdio') live.link?.attach(await controlStream(engine, sidecar, live))
   signal.throwIfAborted()
 
-  step('gate')
-  await startVerified(engine, sidecar, asked.sidecar, info)
-  if (live.link === undefined) throw new SallyportError('sidecar_not_ready', 'the gate has no control channel')
-  const ready = gateReady(engine, live.link, { sidecar, live }, signal)
-  ready.catch(() => {})
+  const { link } = live
+  if (link === undefined) throw new SallyportError('sidecar_not_ready', 'the gate has no control channel')
   const container = await made
   save(parts, rising, { ids: { ...rising.record.ids, sidecar, agent: container } })
+
+  step('gate')
+  const ready = startGate(parts, { sidecar, live }, asked.sidecar, info).then(() => gateReady(parts, link, { sidecar, live }, signal))
+  ready.catch(() => {})
+  // Its container starts beside the gate's: what needs no gate is tried while that boots.
   const tested = rising.request.selftest ? parts.selftest?.(selftestTarget(parts, rising.record, id, info, ready), signal) : undefined
-  if (tested !== undefined) {
-    rising.pending.push(tested)
-    tested.catch(() => {})
-  }
+  tested?.catch(() => {})
+  rising.pending.push(ready, ...(tested ? [tested] : []))
   await ready
   live.gateHealthy = true
   return { container, tested }

@@ -204,7 +204,14 @@ export type ContainerInspection = {
   readonly Name: string
   readonly Image: string
   readonly AppArmorProfile?: string
-  readonly State: { readonly Running: boolean; readonly Pid: number; readonly ExitCode: number; readonly StartedAt: string }
+  readonly State: {
+    readonly Running: boolean
+    /** Between two starts: then it is `Running` too. */
+    readonly Restarting?: boolean
+    readonly Pid: number
+    readonly ExitCode: number
+    readonly StartedAt: string
+  }
   readonly Config: {
     readonly User: string
     readonly Env: readonly string[] | null

@@ -1,10 +1,9 @@
 import { basename } from 'node:path'
-import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
-import { LIMITS } from '../../kernel/limits.ts'
-import type { Engine } from './engine.ts'
 import type { Relay } from './forward.ts'
+import { controlStream, type Said } from './gate-ready.ts'
 import { socketFolder } from './session-names.ts'
+import type { LinkedSession } from '../links/links.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
 
 /** What is in memory of a session that lives. */
@@ -17,6 +16,12 @@ export type LiveSession = {
   gateHealthy: boolean
   /** Why the gate's secrets could not be had when it asked last. */
   secretsFault: SallyportError | undefined
+  /** Over its workspace, while it runs. */
+  watching: Disposable | undefined
+  /** What its gate printed last, where the engine does not keep it. */
+  said: Said | undefined
+  /** What ends its start, while it starts. */
+  rising: readonly [AbortSignal] | undefined
   /** Opened at the first forwarded connection. */
   relay: Promise<Relay> | undefined
 }
@@ -30,6 +35,9 @@ export function newLive(id: string): LiveSession {
     agentExitCode: undefined,
     gateHealthy: false,
     secretsFault: undefined,
+    watching: undefined,
+    said: undefined,
+    rising: undefined,
     relay: undefined,
   }
 }
@@ -69,15 +77,16 @@ export async function openGateLink(
         return false
       }
     },
-    async secrets() {
+    async secrets(signal) {
       live.secretsFault = undefined
       try {
-        return await parts.secrets(id)
+        return await parts.secrets(id, AbortSignal.any([signal, ...(live.rising ?? [])]))
       } catch (error) {
         if (error instanceof SallyportError) live.secretsFault = error
         throw error
       }
     },
+    policyDigest: () => parts.policyDigest(id),
     authority() {
       // After a restart of the controller the key is gone with its memory. A sidecar that runs on has its own still.
       if (live.authority === undefined) {
@@ -87,8 +96,14 @@ export async function openGateLink(
       return live.authority
     },
     agentLeases: () => record.agentLeases,
+    async attachAgain() {
+      const { sidecar } = (parts.state.row(id)?.record as SessionRecord | undefined)?.ids ?? {}
+      const found = sidecar === undefined ? undefined : await parts.engine.inspect(sidecar)
+      return found?.State.Running === true ? await controlStream(parts.engine, found.Id, live) : undefined
+    },
     onLines: (lines) => parts.auditLines(id, lines),
     lastLine: () => parts.lastAuditLine(id),
+    ...hostRequests(parts, id),
     onState(state) {
       live.gateHealthy = state === 'ready' || (state === 'connected' && live.gateHealthy)
       hooks.onState(state)
@@ -98,64 +113,9 @@ export async function openGateLink(
   return link
 }
 
-/**
- * Waits until the gate has its secrets and answers.
- * @throws SallyportError what is wrong with its secrets; else sidecar_not_ready with what it printed last, when it ends before or is not
- *   ready in time
- */
-export async function gateReady(
-  engine: Engine,
-  link: SessionLink,
-  { sidecar, live }: { readonly sidecar: string; readonly live: Pick<LiveSession, 'secretsFault'> },
-  signal: AbortSignal,
-): Promise<void> {
-  const over = new AbortController()
-  const bound = AbortSignal.timeout(LIMITS.gateReadyMs)
-  const waiting = AbortSignal.any([signal, bound, over.signal])
-  try {
-    await Promise.race([
-      link.ready(waiting),
-      engine.wait(sidecar, waiting).then(async (code) => {
-        throw new SallyportError(
-          'sidecar_not_ready',
-          `the gate ended with code ${code} before it was ready${await lastWords(engine, sidecar)}`,
-        )
-      }),
-      new Promise((_resolve, reject) => {
-        waiting.addEventListener('abort', () => reject(waiting.reason as Error), { once: true })
-      }),
-    ])
-  } catch (error) {
-    signal.throwIfAborted()
-    if (live.secretsFault !== undefined) throw live.secretsFault
-    if (!bound.aborted || error instanceof SallyportError) throw error
-    throw new SallyportError(
-      'sidecar_not_ready',
-      `the gate was not ready within ${LIMITS.gateReadyMs} ms${await lastWords(engine, sidecar)}`,
-    )
-  } finally {
-    over.abort()
-  }
-}
-
-/** The frames of the control channel, where no socket can be mounted. */
-export async function controlStream(engine: Engine, sidecar: string): Promise<Duplex> {
-  const { stream, stderr } = await engine.attach(sidecar, { tty: false, replay: false })
-  // Its log lines: nobody keeps them, and they must not stand in the way.
-  stderr?.resume()
-  return stream
-}
-
-/** The end of its log, which never has a secret in it. */
-async function lastWords(engine: Engine, sidecar: string): Promise<string> {
-  let text = ''
-  try {
-    for await (const piece of engine.logs(sidecar, { follow: false, tail: 3 }, AbortSignal.timeout(LIMITS.engineRetryMs)))
-      text += piece.toString('utf8')
-  } catch {
-    // Gone, or it keeps no log.
-  }
-  return text.trim() === '' ? '' : `:\n${text.trim().slice(-2_000)}`
+function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSession, 'onAgent' | 'onAsk'> {
+  if (requests === undefined) return {}
+  return { onAgent: (call, signal) => requests.call(id, call, signal), onAsk: (ask, signal) => requests.ask(id, ask, signal) }
 }
 
 function roleOf({ role }: Pick<SessionRecord, 'role'>) {

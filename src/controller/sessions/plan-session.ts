@@ -49,10 +49,11 @@ export async function planSession(
     workspace,
     policy: request.policy,
     ...(request.harness !== undefined && { harness: request.harness }),
+    ...(plan.harness !== undefined && { harnessInUse: plan.harness }),
     ...(request.role !== undefined && { role: request.role }),
     owner: ownerOf(workspace),
     tty: request.tty,
-    control: canMountSocket(info) ? 'unix' : 'stdio',
+    control: controlWay(info),
     filesystem: plan.filesystem,
     warnings: [...plan.warnings, ...engineWarnings(info, plan)],
     agentLeases: [],
@@ -70,9 +71,13 @@ async function imageOf(parts: SessionParts, name: string, signal: AbortSignal): 
   throw new SallyportError('image_missing', `the engine has no image ${name} after it was pulled`)
 }
 
-/** Else the control channel goes over the engine's own streams. */
-function canMountSocket(info: EngineInfo): boolean {
-  return info.isLocal && !info.isRootless && !info.isRemapped && info.defaultRuntime !== 'runsc'
+/** Runtimes whose containers share this machine's kernel. To a container in a machine of its own, or in gVisor, a socket of the host is a file. */
+const SHARE_KERNEL: ReadonlySet<string> = new Set(['runc', 'crun', 'io.containerd.runc.v2', 'nvidia'])
+
+/** How gate and controller talk: by a socket that the gate mounts, or, where it could not use one, over the engine's own streams. */
+export function controlWay(info: EngineInfo): SessionRecord['control'] {
+  const canMountSocket = info.isLocal && !info.isRootless && !info.isRemapped && SHARE_KERNEL.has(info.defaultRuntime)
+  return canMountSocket ? 'unix' : 'stdio'
 }
 
 function engineWarnings(info: EngineInfo, plan: SessionPlan): string[] {

@@ -9,7 +9,7 @@ import { askedOf } from './verify.ts'
 
 /**
  * A session, running or about to, as its ways out are tried: by a container that is as the agent's but for program and name. It starts
- * while the gate does, and tries nothing before `gateReady`.
+ * while the gate does, and asks nothing of it before `gateReady`.
  */
 export function selftestTarget(
   parts: SessionParts,

@@ -11,12 +11,14 @@ import type { EngineEvent } from './engine.ts'
 import { createTurns } from '../turns.ts'
 import { createEventHub } from './event-hub.ts'
 import { openRelay, type Relay } from './forward.ts'
-import { controlStream, newLive, type LiveSession } from './gate.ts'
+import { newLive, type LiveSession } from './gate.ts'
+import { controlStream } from './gate-ready.ts'
 import { planSession } from './plan-session.ts'
 import { engineName, newSessionId, sessionFolder, sessionName, sessionOf } from './session-names.ts'
 import type { ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
 import { takeDown } from './take-down.ts'
 import { watchEngine } from './watch.ts'
+import { watchWorkspace } from './workspace-alerts.ts'
 
 /** What is in memory of this home's sessions, and the one who watches over them. */
 export class SessionManager {
@@ -54,7 +56,11 @@ export class SessionManager {
         state.step(id, what)
         progress(what)
       }
+      rising.live.rising = [stop]
       await bringUp(this.#parts, rising, step, stop)
+      // From here on it is of no matter to the session whether somebody waits for it.
+      rising.live.rising = undefined
+      this.#watchOver(rising.live)
       const { agent } = rising.record.ids
       if (request.tty && request.size !== undefined && agent !== undefined) await this.#parts.engine.resize(agent, request.size)
       step('running')
@@ -93,7 +99,10 @@ export class SessionManager {
 
   async adopt(signal: AbortSignal): Promise<void> {
     const stop = AbortSignal.any([signal, this.#over.signal])
-    for (const { row, live } of await adoptSessions(this.#parts, (id) => this.#onGate(id), stop)) this.#live.set(row.id, live)
+    for (const { row, live } of await adoptSessions(this.#parts, (id) => this.#onGate(id), stop)) {
+      this.#live.set(row.id, live)
+      this.#watchOver(live)
+    }
     const { engine, home, log } = this.#parts
     const report = (code: string): void => log.error({ code }, 'the engine is away; sessions are looked at when it is back')
     const over = this.#over.signal
@@ -220,7 +229,7 @@ export class SessionManager {
   }
 
   view({ id, name, state, createdAt, record }: StateRow): SessionView {
-    const { workspace, harness, role, ids, warnings } = record as SessionRecord
+    const { workspace, harness, harnessInUse = harness, role, ids, warnings, alerts = [] } = record as SessionRecord
     const live = this.#live.get(id)
     const { agentRunning = false, agentExitCode, gateHealthy = false } = live ?? {}
     return {
@@ -228,7 +237,7 @@ export class SessionManager {
       name,
       state,
       workspace,
-      ...(harness !== undefined && { harness }),
+      harness: harnessInUse ?? null,
       ...(role !== undefined && { role }),
       agent: {
         ...(ids.agent !== undefined && { container: ids.agent }),
@@ -239,6 +248,7 @@ export class SessionManager {
       ...(ids.jail !== undefined && { network: engineName(id, 'jail') }),
       createdAt,
       warnings,
+      alerts,
     }
   }
 
@@ -247,11 +257,16 @@ export class SessionManager {
     this.#over.abort(new SallyportError('session_not_running', 'the controller ends'))
     await Promise.allSettled([...this.#background, ...this.#ending.values()])
     for (const live of this.#live.values()) {
+      live.watching?.[Symbol.dispose]()
       const relay = await live.relay?.catch(() => undefined)
       await relay?.[Symbol.asyncDispose]()
       await live.link?.[Symbol.asyncDispose]()
     }
     this.#live.clear()
+  }
+
+  #watchOver(live: LiveSession): void {
+    watchWorkspace(this.#parts, live, (name, details) => this.#emit(live.id, name, 'uncovered', { details }))
   }
 
   #refuseTaken(name: string): void {
@@ -303,7 +318,7 @@ export class SessionManager {
     try {
       const found = await verifyContainer(engine, container, asked, await engine.info())
       if (which === 'agent') live.agentRunning = found.State.Running
-      else if (isStarted && record.control === 'stdio') live.link?.attach(await controlStream(engine, container))
+      else if (isStarted && record.control === 'stdio') live.link?.attach(await controlStream(engine, container, live))
     } catch (error) {
       if (error instanceof SallyportError && error.code === 'engine_unavailable') throw error
       await this.#fail(row.id, error)

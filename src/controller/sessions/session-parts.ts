@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { IssuedLease, Leases } from '../../lease/lease.ts'
-import type { ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle } from '../../wire/control.ts'
 import type { SessionView, UpRequest } from '../../wire/operator.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { StateFile } from '../state.ts'
@@ -46,6 +46,8 @@ export type SessionPlan = {
   /** What the gate reads, below the folder that `prepare` was given. */
   readonly policy: PolicyPaths
   readonly filesystem: Filesystem
+  /** That the agent is set up for. */
+  readonly harness?: string
   /** Whether the agent's programs have to show the lease to the proxy. */
   readonly requiresLease: boolean
   readonly warnings: readonly string[]
@@ -77,13 +79,22 @@ export type SessionParts = {
   prepare(request: UpRequest, session: PlannedNames): Promise<SessionPlan>
   /** The policy as its files are now, for a gate that runs. @throws policy_invalid and its kin: then the old one is there still */
   refreeze(session: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
+  /** Digest of the policy that a session's gate has to have in force. @throws policy_not_found, policy_invalid */
+  policyDigest(session: string): string
   readonly workspace: {
     /** `filesDir` is the session's own, for empty files that lie over hidden ones. */
     mounts(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>): Promise<WorkspaceMounts>
+    /** Stands before whatever runs in the workspace on the host. @throws workspace_suspect */
+    refuseSuspect(kept: unknown): Promise<void>
+    /** Tells of covers that the host took away, a line each, all of them each time. */
+    watch(kept: unknown, onLost: (lines: readonly string[]) => void): Disposable
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
   }
-  secrets(session: string): Promise<SecretBundle>
+  /** Ended by the signal at once: nobody waits for them any more. */
+  secrets(session: string, signal: AbortSignal): Promise<SecretBundle>
+  /** What a container of a session printed, as the operator may see it: visible, and without secrets. */
+  printed(session: string, text: string): string
   /** A new certificate authority; kept in memory here. */
   createAuthority(session: string): AuthorityPair
   /** What the sidecar recorded, into the session's chain. */
@@ -94,6 +105,11 @@ export type SessionParts = {
   audit(event: SessionAuditEvent): Promise<void>
   /** Tries the ways out from a container in the agent's place. @throws what is open, and the agent never starts */
   selftest?(target: SelftestTarget, signal: AbortSignal): Promise<void>
+  /** What a session's agent asks of the host, and its gate of the operator. Without it nobody is asked. */
+  readonly requests?: {
+    call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
+    ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
+  }
   readonly onPull?: (image: string, step: PullStep) => void
   readonly system: System
   readonly log: Log
@@ -106,7 +122,17 @@ export type SessionAuditEvent = {
   readonly session: string
   readonly name: string
   readonly workspace: string
-  readonly event: 'starting' | 'running' | 'unverified' | 'selftest_skipped' | 'reset' | 'adopted' | 'reaped' | 'failed' | 'ended'
+  readonly event:
+    | 'starting'
+    | 'running'
+    | 'unverified'
+    | 'selftest_skipped'
+    | 'reset'
+    | 'uncovered'
+    | 'adopted'
+    | 'reaped'
+    | 'failed'
+    | 'ended'
   /** Differences, reasons, images. Never a value. */
   readonly details?: readonly string[]
 }
@@ -139,13 +165,18 @@ export type SessionRecord = {
   readonly workspace: string
   /** Files of the session's own layer. */
   readonly policy: string[]
+  /** That was asked for. */
   readonly harness?: string
+  /** That the agent is set up for, also where a policy names it. */
+  readonly harnessInUse?: string
   readonly role?: string
   readonly owner: Owner
   readonly tty: boolean
   readonly control: 'unix' | 'stdio'
   readonly filesystem: Filesystem
   readonly warnings: readonly string[]
+  /** What came to be wrong with it while it ran. */
+  readonly alerts?: readonly string[]
   readonly jail?: Jail
   readonly uplink?: string
   readonly networks?: readonly NetworkOptions[]
@@ -173,7 +204,7 @@ export type SessionEvent = {
   readonly at: number
   readonly session: string
   readonly name: string
-  readonly event: 'starting' | 'running' | 'agent_ended' | 'gate_lost' | 'gate_ready' | 'reset' | 'ended' | 'failed'
+  readonly event: 'starting' | 'running' | 'agent_ended' | 'gate_lost' | 'gate_ready' | 'reset' | 'uncovered' | 'ended' | 'failed'
   readonly exitCode?: number
   readonly details?: readonly string[]
 }

@@ -3,7 +3,7 @@ import { policyFolder } from './session-names.ts'
 import type { SessionParts, Sessions } from './session-parts.ts'
 import { notRunning, recordOf, SessionManager } from './session-manager.ts'
 
-export type { SessionParts, Sessions } from './session-parts.ts'
+export type { SessionParts, SessionRecord, Sessions } from './session-parts.ts'
 
 /** The sessions of one home. Nothing runs before `adopt`. */
 export function createSessions(parts: SessionParts): Sessions {

@@ -22,6 +22,7 @@ export async function takeDown(
   outcome: 'ended' | 'failed',
 ): Promise<readonly string[]> {
   const { engine, state, home, log } = parts
+  live?.watching?.[Symbol.dispose]()
   state.move(id, 'stopping')
   state.revokeLeases(id)
   parts.leases.revoke(id)

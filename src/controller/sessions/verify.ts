@@ -120,13 +120,15 @@ function compareMounts(lines: Differences, { Mounts }: HostConfig, { Mounts: fou
 
 function compareNetworks(lines: Differences, { networks, options }: Asked, { NetworkSettings, State }: ContainerInspection): void {
   const found = NetworkSettings.Networks ?? {}
+  // Without a process it has no place in its networks.
+  const isUp = State.Running && State.Restarting !== true
   for (const name of Object.keys(found)) if (!(name in networks)) lines.add(`NetworkSettings: the network ${name} was added`)
   for (const [name, id] of Object.entries(networks)) {
     const shownNetwork = found[name]
     if (shownNetwork === undefined) lines.add(`NetworkSettings: the network ${name} is missing`)
-    else if (State.Running && id !== undefined) lines.compare(`NetworkSettings: the id of ${name}`, id, shownNetwork.NetworkID)
+    else if (isUp && id !== undefined) lines.compare(`NetworkSettings: the id of ${name}`, id, shownNetwork.NetworkID)
     const address = options.NetworkingConfig.EndpointsConfig[name]?.IPAMConfig?.IPv4Address
-    if (State.Running && address !== undefined) lines.compare(`NetworkSettings: the address on ${name}`, address, shownNetwork?.IPAddress)
+    if (isUp && address !== undefined) lines.compare(`NetworkSettings: the address on ${name}`, address, shownNetwork?.IPAddress)
   }
   const open = Object.entries(NetworkSettings.Ports ?? {}).filter(([, bindings]) => canonical(bindings) !== NOTHING)
   for (const [port] of open) lines.add(`NetworkSettings: port ${port} is published`)

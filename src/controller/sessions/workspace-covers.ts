@@ -2,6 +2,7 @@ import { watch } from 'node:fs'
 import { chown, lstat, mkdir, readFile, rm, rmdir, utimes, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { Owner } from './agent-files.ts'
 import type { Finding } from './git-scan.ts'
 
@@ -102,25 +103,32 @@ export async function lostCovers(covers: readonly Cover[]): Promise<Finding[]> {
 }
 
 /**
- * Calls `onLost` as soon as covers are lost, each time with all of them.
+ * Calls `onLost` when covers are lost already, and as soon as one is, each time with all of them. Where the system tells nothing (file
+ * systems of others, its limit of watches, a folder that was replaced) they are looked at by time.
  * @returns what ends the watch.
  */
 export function watchCovers(covers: readonly Cover[], onLost: (lost: Finding[]) => void): Disposable {
   const names = new Map<string, Set<string>>()
   for (const { path } of covers) names.set(dirname(path), (names.get(dirname(path)) ?? new Set()).add(basename(path)))
-  let isOver = false
+  let isOver = covers.length === 0
   const look = async (): Promise<void> => {
     const lost = await lostCovers(covers)
     if (lost.length > 0 && !isOver) onLost(lost)
   }
-  const watchers = [...names].map(([folder, inIt]) =>
-    watch(folder, { persistent: false }, (_event, name) => {
-      if (name === null || inIt.has(name)) void look()
-    }).on('error', () => void look()),
-  )
+  const watchers = [...names].flatMap(([folder, inIt]) => {
+    try {
+      const onChange = (_event: string, name: string | null): void => void ((name === null || inIt.has(name)) && look())
+      return [watch(folder, { persistent: false }, onChange).on('error', () => void look())]
+    } catch {
+      return []
+    }
+  })
+  const looking = isOver ? undefined : setInterval(() => void look(), LIMITS.coversLookMs).unref()
+  void look()
   return {
     [Symbol.dispose]: () => {
       isOver = true
+      clearInterval(looking)
       for (const watcher of watchers) watcher.close()
     },
   }

@@ -1,10 +1,15 @@
 import { createHash } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import * as z from 'zod'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { readPrivateFile, replacePrivateFile } from '../../kernel/private-file.ts'
 import type { System } from '../../kernel/system.ts'
+import { tryLock } from '../file-lock.ts'
+
+/** How often a list that another command changes is looked at again. */
+const LOOK_MS = 20
 
 /** That the operator accepts a workspace's own policy as it was, to the byte. */
 export type Trust = {
@@ -66,27 +71,51 @@ export function openTrust(home: string, system: Pick<System, 'now' | 'random'>):
     }
   }
 
+  /** One at a time, of all processes: what is read is still there when it is written. */
+  async function changing<T>(change: () => Promise<T>): Promise<T> {
+    for (let waited = 0; ; waited += LOOK_MS) {
+      using held = lockOf(home)
+      if (held !== undefined) return await change()
+      if (waited >= LIMITS.trustWaitMs)
+        throw new SallyportError('trust_invalid', `${path}: another command changes it, and does not end`, {
+          hint: 'try again, or end that one',
+        })
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+    }
+  }
+
+  function lockOf(folder: string): Disposable | undefined {
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+      return tryLock(join(folder, 'trust.lock'))
+    } catch (cause) {
+      throw invalid(path, problemOf(cause), cause)
+    }
+  }
+
   return {
     list: read,
     async isTrusted(workspace, text) {
       const digest = contentDigest(text)
       return (await read()).some((entry) => entry.workspace === workspace && entry.digest === digest)
     },
-    async add(workspace, digest) {
-      const others = (await read()).filter((entry) => entry.workspace !== workspace)
-      if (others.length >= LIMITS.trustedWorkspacesMax)
-        throw new SallyportError('trust_invalid', `${path}: ${LIMITS.trustedWorkspacesMax} workspaces are trusted already`, {
-          hint: 'sallyport trust ls lists them, sallyport trust rm takes one back',
-        })
-      await write([...others, { workspace, digest, since: system.now() }])
-    },
-    async remove(workspace) {
-      const before = await read()
-      const others = before.filter((entry) => entry.workspace !== workspace)
-      if (others.length === before.length) return false
-      await write(others)
-      return true
-    },
+    add: (workspace, digest) =>
+      changing(async () => {
+        const others = (await read()).filter((entry) => entry.workspace !== workspace)
+        if (others.length >= LIMITS.trustedWorkspacesMax)
+          throw new SallyportError('trust_invalid', `${path}: ${LIMITS.trustedWorkspacesMax} workspaces are trusted already`, {
+            hint: 'sallyport trust ls lists them, sallyport trust rm takes one back',
+          })
+        await write([...others, { workspace, digest, since: system.now() }])
+      }),
+    remove: (workspace) =>
+      changing(async () => {
+        const before = await read()
+        const others = before.filter((entry) => entry.workspace !== workspace)
+        if (others.length === before.length) return false
+        await write(others)
+        return true
+      }),
   }
 }
 

@@ -71,6 +71,12 @@ export function openOutput(redaction: Redaction, shownOn: Profile | 'pipe'): Out
   return new Output(redaction, shownOn)
 }
 
+/** A whole text as lines of a terminal show it. */
+export function shownText(redaction: Redaction, text: string): string {
+  const output = openOutput(redaction, 'lines')
+  return Buffer.concat([output.push(Buffer.from(text)), output.end()]).toString('utf8')
+}
+
 type Source = { push(chunk: Uint8Array): Part[]; end(): Part[]; answers?: () => string[] }
 
 class Output implements OutputStream {

@@ -11,6 +11,9 @@ import type { CheckLease } from '../egress/lease.ts'
 import { problem, writeRefusal } from '../egress/refuse.ts'
 import { refuseAtGateway, ROUTE_PREFIX } from '../egress/route.ts'
 import { refusalOfParser } from '../inbound/refusal-of-parser.ts'
+import { addAgentRoutes, type CallController } from './agent-routes.ts'
+
+export type { CallController } from './agent-routes.ts'
 
 /** Takes requests to reverse routes: they are egress, and go the way of all egress. */
 export type RouteTakers = {
@@ -28,6 +31,8 @@ export type GatewayParts = {
   readonly placeholders: () => Readonly<Record<string, string>>
   /** Whether a text is the session's lease. Without it this gate has none, and wants none. */
   readonly checkLease?: CheckLease | undefined
+  /** What needs the host or a person. */
+  readonly callController: CallController
 }
 
 /**
@@ -60,6 +65,7 @@ export async function createGateway(parts: GatewayParts, routes: RouteTakers): P
       })
       v1.setNotFoundHandler(answerNotFound)
       addFiles(v1, parts)
+      addAgentRoutes(v1, parts.callController, ({ raw }) => shownLeases(raw)[0] ?? '')
       done()
     },
     { prefix: '/v1' },
@@ -94,8 +100,8 @@ function unkept(reply: FastifyReply): FastifyReply {
 
 function refuseStranger({ raw }: FastifyRequest, checkLease: CheckLease | undefined): Refusal | undefined {
   if (checkLease === undefined) return undefined
-  const shownLeases = valuesOf(raw.rawHeaders, 'authorization').map((value) => /^bearer +(\S+)$/i.exec(value)?.[1])
-  if (shownLeases.length === 1 && shownLeases[0] !== undefined && checkLease(shownLeases[0])) return undefined
+  const [lease, ...more] = shownLeases(raw)
+  if (more.length === 0 && lease !== undefined && checkLease(lease)) return undefined
   return {
     code: 'unauthenticated',
     message: 'the gateway wants the lease of the session',
@@ -103,11 +109,15 @@ function refuseStranger({ raw }: FastifyRequest, checkLease: CheckLease | undefi
   }
 }
 
+function shownLeases({ rawHeaders }: IncomingMessage): (string | undefined)[] {
+  return valuesOf(rawHeaders, 'authorization').map((value) => /^bearer +(\S+)$/i.exec(value)?.[1])
+}
+
 function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return answer(reply, {
     code: 'not_found',
     message: `nothing is at ${request.method} ${shown(request.url)}`,
-    hint: 'the gateway has GET /healthz, /ca.crt, /v1/placeholders, /v1/files, /v1/files/NAME, and /route/NAME/',
+    hint: 'the gateway has GET /healthz, /ca.crt, /v1/placeholders, /v1/files, /v1/files/NAME, /v1/requests/ID, /v1/policy/explain, POST /v1/host/run and /route/NAME/',
   })
 }
 

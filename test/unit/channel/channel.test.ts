@@ -188,3 +188,16 @@ test('a controller that attaches finds the streams in the middle of frames of th
   accepting[Symbol.dispose]()
   assert.equal(connections[1]?.stream.destroyed, true)
 })
+
+test('of two that are attached at once the first is over when the mark of the second is repeated, and hears nothing behind it', async () => {
+  const [outside, inside] = duplexPair()
+  inside.resume()
+  const first = offerMarked(outside, 'a'.repeat(32))
+  const heard: Buffer[] = []
+  first.on('data', (chunk: Buffer) => heard.push(chunk))
+  const closed = new Promise((resolve) => first.once('close', resolve))
+  const markOf = (letter: string): string => `\nSALLYPORT-CONTROL ${letter.repeat(32)}\n`
+  inside.write(`${markOf('a')}for the first${markOf('b')}for the second`)
+  await closed
+  assert.equal(Buffer.concat(heard).toString(), 'for the first')
+})

@@ -17,9 +17,14 @@ afterEach(() => rm(folder, { recursive: true }))
 
 /** The plan of a session whose policy names this profile. */
 async function planWith(profile: string): Promise<SessionPlan> {
-  const [file, policy, home] = [join(folder, 'profile.json'), join(folder, 'policy.yaml'), join(folder, 'home')]
+  const [file, policy] = [join(folder, 'profile.json'), join(folder, 'policy.yaml')]
   await writeFile(file, profile)
   await writeFile(policy, `version: 1\nsession: {seccomp: ${file}}\n`)
+  return await planOf(policy)
+}
+
+async function planOf(policy: string, harness?: string): Promise<SessionPlan> {
+  const home = join(folder, 'home')
   const presets = join(import.meta.dirname, '../../../policies')
   const trust = openTrust(home, system)
   const planning = createPlanning({
@@ -32,7 +37,7 @@ async function planWith(profile: string): Promise<SessionPlan> {
   })
   const workspace = join(folder, 'workspace')
   return await planning.prepare(
-    { workspace, policy: [policy], command: [], tty: false, selftest: false },
+    { workspace, policy: [policy], command: [], tty: false, selftest: false, ...(harness !== undefined && { harness }) },
     { id: 'a'.repeat(16), workspace, policyFolder: join(folder, 'frozen') },
   )
 }
@@ -60,3 +65,16 @@ test('a seccomp profile that names what it allows is the one that the session ge
 test('what is no JSON is no profile', async () => {
   await assert.rejects(planWith('unconfined'), { code: 'config_invalid' })
 })
+
+for (const { what, asked, policy, harness } of [
+  { what: 'a session that nobody names one for', asked: undefined, policy: '', harness: undefined },
+  { what: 'one that is asked for', asked: 'claude', policy: '', harness: 'claude' },
+  { what: 'one that a policy names', asked: undefined, policy: 'network: {harness: codex}\n', harness: 'codex' },
+  { what: 'one that is asked for over the policy’s', asked: 'claude', policy: 'network: {harness: codex}\n', harness: 'claude' },
+  { what: 'none, asked for', asked: 'plain', policy: '', harness: undefined },
+])
+  test(`the harness of ${what} is ${harness ?? 'none'}`, async () => {
+    const file = join(folder, 'policy.yaml')
+    await writeFile(file, `version: 1\n${policy}`)
+    assert.equal((await planOf(file, asked)).harness, harness)
+  })

@@ -60,3 +60,22 @@ test('two sessions that begin in one workspace at once know of each other before
   await both.release(JSON.parse(JSON.stringify(b.kept)))
   assert.equal(made(), false)
 })
+
+test('what the operator’s git takes away is told at once, and to one who begins to watch afterwards too; nothing once the watch is over', async () => {
+  const { kept } = await guard().mounts(request('a'))
+  const config = join(workspace, '.git', 'config')
+  const told = (from: ReturnType<typeof guard>) => {
+    const { promise, resolve } = Promise.withResolvers<readonly string[]>()
+    return { promise, watch: from.watch(JSON.parse(JSON.stringify(kept)), resolve) }
+  }
+  {
+    const { promise, watch } = told(guard())
+    using _ = watch
+    assert.equal((await capture('git', ['-C', workspace, 'config', 'some.key', 'value'])).code, 0)
+    const [line] = await promise
+    assert.ok(line?.startsWith(`${config}: was replaced on the host`), line)
+  }
+  const { promise, watch } = told(guard())
+  using _ = watch
+  assert.equal((await promise).length, 1)
+})

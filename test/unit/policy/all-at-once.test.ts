@@ -142,7 +142,7 @@ for (const { title, parts, absent } of [
 for (const { title, text, found } of [
   { title: 'a misspelled section', text: 'secret: [{name: T, source: "env:T"}]', found: false },
   { title: 'a layer that is missing', text: 'extends: [none]', found: false },
-  { title: 'a section that is known but not enforced', text: 'presence: {}', found: true },
+  { title: 'a section that has nothing to do with secrets', text: 'presence: {}', found: true },
   { title: 'a harness that is missing', text: 'network: {harness: none}', found: false },
   { title: 'a misspelled harness', text: 'network: {harnes: none}', found: false },
   { title: 'a misspelled network', text: 'netwrk: {}', found: true },

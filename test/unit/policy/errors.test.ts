@@ -183,11 +183,6 @@ const TABLE: readonly { title: string; text: string; error: RegExp }[] = [
     text: rule('host: a.example.com\nprotocol: udp'),
     error: /:6: network\.rules\[0\]\.protocol must be http or tcp, not "udp"/,
   },
-  ...['host_commands: {}', 'presence: {}'].map((line) => ({
-    title: line,
-    text: `version: 1\n${line}\n`,
-    error: new RegExp(`^policy\\.yaml:2: "${line.split(':')[0]}" is known but not enforced by this version: remove it$`),
-  })),
   { title: 'a missing version', text: 'network: {rules: []}\n', error: /:1: version is missing: write version: 1/ },
   { title: 'another version', text: 'version: 2\n', error: /:1: version must be 1, not 2/ },
   { title: 'an empty file', text: '', error: /: the file must be a map, not nothing/ },

@@ -69,7 +69,12 @@ test('a sidecar that serves with an authority already is asked to take no other 
   {
     await using controller = await openTestController(session)
     link = parts.use(await openLink(configOf(join(controller.link.socketDir, 'control.sock'), session.id), log, system))
-    const handlers = { onPolicy: () => Promise.resolve(), onRevoked: () => Promise.resolve(0), onGraceOver: () => undefined }
+    const handlers = {
+      onPolicy: () => Promise.resolve(),
+      onRevoked: () => Promise.resolve(0),
+      onGraceOver: () => undefined,
+      policyDigest: () => '',
+    }
     link.serve({ ...handlers, onSecrets: () => Promise.resolve(asked.resolve()) }, undefined)
   }
   assert.equal(link.welcome.authority?.certificatePem, 'certificate 1')

@@ -34,7 +34,7 @@ test('what one vault exported another imports: values, names, scopes, tags, vers
   let now = 1_000
   await using home = await vaultHome({ now: () => now })
   await using vault = await home.create()
-  vault.set('A', secret('one'), { tags: ['x'], scope: 'session:1', name: 'Ä' })
+  vault.set('A', secret('one'), { tags: ['x'], scope: 'role:ci', name: 'Ä' })
   now = 2_000
   vault.set('A', secret('one\nand more \u{1f511}'))
   vault.set('B', secret('two'))

@@ -13,7 +13,7 @@ test('what was stored is there after the vault was closed, with its name, scope,
   await using home = await vaultHome({ now: () => now })
   {
     await using vault = await home.create()
-    vault.set('GITHUB_TOKEN', secret('first'), { tags: ['git', 'ci', 'git'], scope: 'session:abc', name: 'GitHub, für CI' })
+    vault.set('GITHUB_TOKEN', secret('first'), { tags: ['git', 'ci', 'git'], scope: 'role:ci', name: 'GitHub, für CI' })
     now = 2_000
     vault.set('GITHUB_TOKEN', secret(CANARY))
   }
@@ -26,7 +26,7 @@ test('what was stored is there after the vault was closed, with its name, scope,
       id: 'string',
       name: 'GitHub, für CI',
       key: 'GITHUB_TOKEN',
-      scope: 'session:abc',
+      scope: 'role:ci',
       tags: ['ci', 'git'],
       version: 2,
       createdAt: 1_000,

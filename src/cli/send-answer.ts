@@ -1,0 +1,40 @@
+import { identityOf } from '../controller/presence/presence.ts'
+import { LIMITS } from '../kernel/limits.ts'
+import type { Secret } from '../kernel/secret.ts'
+import type { AnswerRequest } from '../wire/operator.ts'
+import type { PresenceProof, Question } from '../wire/question.ts'
+import type { DaemonClient } from './daemon-client.ts'
+
+export type AnswerToSend = Omit<AnswerRequest, 'proof'> & { readonly id: string; readonly proof: 'key' | 'password' | 'system' }
+
+/**
+ * Answers a question, and gives it back as it is then. With the proof `system` the operating system asks its user meanwhile.
+ * @param password of the proof `password`
+ * @throws what the daemon says
+ */
+export async function sendAnswer(daemon: DaemonClient, answer: AnswerToSend, password?: Secret): Promise<Question> {
+  const { id, proof: kind, digest, decision, scope, message, rule, expiresAt } = answer
+  const body: AnswerRequest = {
+    digest,
+    decision,
+    scope,
+    ...(message !== undefined && { message }),
+    ...(rule !== undefined && { rule }),
+    ...(expiresAt !== undefined && { expiresAt }),
+    proof: proofOf(kind, password),
+  }
+  const bounds = { ms: LIMITS.presencePromptMs + LIMITS.daemonRequestMs, bytes: LIMITS.daemonAnswerBytesMax }
+  return (await daemon.request('POST', `/v1/questions/${encodeURIComponent(id)}/answer`, body, bounds)) as Question
+}
+
+function proofOf(kind: AnswerToSend['proof'], password: Secret | undefined): PresenceProof {
+  switch (kind) {
+    case 'key':
+      return { kind }
+    case 'password':
+      return { kind, password: password?.reveal() ?? '' }
+    case 'system':
+      // macOS asks whoever sits there, whatever process it is.
+      return process.platform === 'linux' ? { kind, ...identityOf(process.pid) } : { kind, pid: process.pid, startTime: '0' }
+  }
+}

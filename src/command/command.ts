@@ -1,0 +1,1 @@
+export { describeCommand, type CommandWish, type Surroundings } from './describe.ts'

@@ -1,0 +1,77 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { SallyportError } from '../../kernel/errors.ts'
+
+/** Where the operator's API is served: the socket in the home, for the commands, and the loopback listener, for the page. */
+export type Surface = 'socket' | 'web'
+
+/**
+ * What a call has to prove besides that it comes from the operator (the socket's owner, or a login): nothing more, the tier that the
+ * question asks for, or the operator's password where there is one.
+ */
+type RoutePresence = 'T0' | 'question' | 'password'
+
+type Row = {
+  readonly presence: RoutePresence
+  readonly on: readonly Surface[]
+  /** Answers without a login: it is where one is got. */
+  readonly isOpen?: true
+}
+
+const BOTH = ['socket', 'web'] as const
+
+/** Every route of the operator's API. One that is not here cannot be registered, so that none is served by oversight. */
+export const ROUTES: Readonly<Record<string, Row>> = {
+  'GET /v1/status': { presence: 'T0', on: BOTH },
+  'GET /v1/events': { presence: 'T0', on: BOTH },
+  'GET /v1/sessions': { presence: 'T0', on: BOTH },
+  'POST /v1/sessions': { presence: 'T0', on: BOTH },
+  'GET /v1/sessions/:id': { presence: 'T0', on: BOTH },
+  'GET /v1/sessions/:id/wait': { presence: 'T0', on: BOTH },
+  'GET /v1/sessions/:id/logs': { presence: 'T0', on: BOTH },
+  'POST /v1/sessions/:id/down': { presence: 'T0', on: BOTH },
+  'POST /v1/sessions/:id/reset': { presence: 'T0', on: BOTH },
+  'POST /v1/sessions/:id/selftest': { presence: 'T0', on: BOTH },
+  'GET /v1/leases': { presence: 'T0', on: BOTH },
+  'POST /v1/leases/:id/revoke': { presence: 'T0', on: BOTH },
+  'POST /v1/leases/rotate-key': { presence: 'T0', on: BOTH },
+  'POST /v1/secrets/apply': { presence: 'T0', on: BOTH },
+  'GET /v1/questions': { presence: 'T0', on: BOTH },
+  'GET /v1/questions/events': { presence: 'T0', on: BOTH },
+  'GET /v1/questions/:id': { presence: 'T0', on: BOTH },
+  'POST /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
+  'DELETE /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
+  'POST /v1/questions/:id/answer': { presence: 'question', on: BOTH },
+  'GET /v1/proposals': { presence: 'T0', on: BOTH },
+  'POST /v1/proposals/:id/revert': { presence: 'password', on: BOTH },
+  'GET /v1/approver': { presence: 'T0', on: BOTH },
+  'POST /v1/approver/password': { presence: 'password', on: BOTH },
+  // A login makes no other: who opens the page is at the socket.
+  'POST /v1/open': { presence: 'T0', on: ['socket'] },
+  'POST /v1/login': { presence: 'T0', on: ['web'], isOpen: true },
+  'GET /v1/logins': { presence: 'T0', on: BOTH },
+  'DELETE /v1/logins/:id': { presence: 'T0', on: BOTH },
+}
+
+/** Refuses routes that the table does not have when they are registered, and calls of those that are not this surface's. */
+export function onlyListed(app: FastifyInstance, surface: Surface, isFile: (path: string) => boolean = () => false): void {
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const one of [method].flat())
+      if (!Object.hasOwn(ROUTES, `${one} ${url}`) && !(one === 'GET' && isFile(url)))
+        throw new SallyportError('internal', `${one} ${url} is not in the table of routes`)
+  })
+  app.addHook('onRequest', async (request) => {
+    const row = rowOf(request)
+    if (row !== undefined && !row.on.includes(surface)) throw unknownRoute(request)
+  })
+}
+
+/** The row of what a request asks for: none for what is no route. */
+export function rowOf(request: FastifyRequest): Row | undefined {
+  const key = `${request.method} ${request.routeOptions.url ?? ''}`
+  return Object.hasOwn(ROUTES, key) ? ROUTES[key] : undefined
+}
+
+export function unknownRoute({ method, url }: { readonly method: string; readonly url: string }): SallyportError {
+  // A query may have a secret in it that somebody put there by mistake.
+  return new SallyportError('usage', `the daemon has no ${method} ${url.split('?')[0] ?? ''}`)
+}

@@ -1,0 +1,168 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { Log } from '../../kernel/log.ts'
+import { addLoginRoute } from './login-routes.ts'
+import type { Login, Logins } from './logins.ts'
+import { answerWithProblems } from './operator.ts'
+import { PAGE_HEADERS, refuseForeign } from './page-request.ts'
+import { onlyListed, rowOf } from './route-table.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** On the page's listener: who calls. */
+    login?: Login
+  }
+}
+
+/** A part of the page: what it is, and its bytes. Anybody on this machine can read it. */
+export type PageFile = { readonly type: string; readonly body: Buffer; readonly contentSecurityPolicy?: string }
+
+export type WebOptions = {
+  /** 0 takes any that is free. */
+  readonly port: number
+  readonly logins: Logins
+  /** The routes, the same as on the socket. */
+  readonly addRoutes: (app: FastifyInstance) => void
+  /** By path. */
+  readonly files?: ReadonlyMap<string, PageFile>
+  readonly log: Log
+}
+
+export type Web = AsyncDisposable & { readonly port: number; readonly url: string }
+
+/**
+ * The operator's API on this machine's loopback, for a browser: with a token that `sallyport open` began, at the name localhost alone.
+ * Both addresses of that name are taken, so that nobody else can sit on one of them; an address family that the machine does not
+ * have nobody can.
+ * @throws listen_failed
+ */
+export async function openWeb(options: WebOptions): Promise<Web> {
+  const app = fastify({
+    logger: false,
+    bodyLimit: LIMITS.operatorBodyBytesMax,
+    exposeHeadRoutes: false,
+    routerOptions: { ignoreTrailingSlash: false },
+  })
+  answerWithProblems(app, options.log)
+  app.removeContentTypeParser('text/plain')
+  app.decorateRequest('login', undefined)
+  let port = options.port
+  app.addHook('onRequest', async (request, reply) => {
+    for (const [name, value] of Object.entries(PAGE_HEADERS)) reply.raw.setHeader(name, value)
+    letIn(options, request, reply, port)
+  })
+  app.addHook('onError', async (request, reply, error) => discourage(options, request, reply, error))
+  onlyListed(app, 'web', (path) => options.files?.has(path) === true)
+  options.addRoutes(app)
+  addLoginRoute(app, options.logins)
+  for (const [path, file] of options.files ?? []) addFile(app, path, file)
+  await app.ready()
+  const servers = await listen(options.port, (request, response) => app.routing(request, response))
+  port = portOf(servers)
+  return {
+    port,
+    url: `http://localhost:${port}`,
+    async [Symbol.asyncDispose]() {
+      await Promise.all(servers.map(closed))
+      await app.close()
+    },
+  }
+}
+
+/** Lets in what comes from the page and, but for the page itself and its login, has a token. */
+function letIn({ logins, files }: WebOptions, request: FastifyRequest, reply: FastifyReply, port: number): void {
+  const isFile = request.method === 'GET' && files?.has(request.url.split('?')[0] ?? '') === true
+  refuseForeign(request.raw, port, isFile)
+  if (isFile || rowOf(request)?.isOpen === true) return
+  request.login = logins.check(bearerOf(request.raw))
+  const { ended } = request.login
+  // What streams to a page ends with its login.
+  const end = (): void => void reply.raw.destroy()
+  ended.addEventListener('abort', end, { once: true })
+  reply.raw.on('close', () => ended.removeEventListener('abort', end))
+}
+
+/** A guess is answered, and costs its connection; a flood of them is not answered. Right tokens are never held up by wrong ones. */
+function discourage({ logins, log }: WebOptions, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
+  if (!(error instanceof SallyportError) || (error.code !== 'login_required' && error.code !== 'origin_refused')) return
+  reply.raw.setHeader('connection', 'close')
+  if (error.code === 'origin_refused') return
+  const failures = logins.failed()
+  if (failures === LIMITS.loginFailuresPerMinuteMax) log.warn('many calls to the page have a wrong token or none')
+  if (failures > LIMITS.loginFailuresPerMinuteMax) request.raw.socket.destroy()
+}
+
+/** RFC 6750 §2.1, and no other of its ways. */
+function bearerOf({ headers }: IncomingMessage): string | undefined {
+  return /^Bearer ([A-Za-z0-9_-]{1,256})$/.exec(headers.authorization ?? '')?.[1]
+}
+
+function addFile(app: FastifyInstance, path: string, { type, body, contentSecurityPolicy }: PageFile): void {
+  app.get(path, (_request, reply) => {
+    if (contentSecurityPolicy !== undefined) reply.raw.setHeader('content-security-policy', contentSecurityPolicy)
+    return reply.type(type).send(body)
+  })
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void
+
+/** @throws listen_failed */
+async function listen(port: number, handler: Handler): Promise<Server[]> {
+  for (let left = port === 0 ? LIMITS.webPortTriesMax : 1; ; left -= 1) {
+    const servers: Server[] = []
+    try {
+      for (const host of ['127.0.0.1', '::1']) {
+        const server = await bind(host, servers[0] === undefined ? port : portOf(servers), handler)
+        if (server !== undefined) servers.push(server)
+      }
+      if (servers.length === 0) throw new Error('the machine has no loopback')
+      return servers
+    } catch (cause) {
+      await Promise.all(servers.map(closed))
+      if (left > 1 && codeOf(cause) === 'EADDRINUSE') continue
+      throw new SallyportError('listen_failed', `the page: localhost:${port} (${codeOf(cause)})`, {
+        hint: 'another program, or another daemon, has it: give another port, as --web localhost:7271, or --no-web',
+        cause,
+      })
+    }
+  }
+}
+
+/** Nothing where the machine does not have the address, as without IPv6. */
+async function bind(host: string, port: number, handler: Handler): Promise<Server | undefined> {
+  const server = createServer(
+    {
+      maxHeaderSize: LIMITS.webHeadBytesMax,
+      headersTimeout: LIMITS.webHeadMs,
+      requestTimeout: LIMITS.webRequestMs,
+      keepAliveTimeout: LIMITS.webKeepAliveMs,
+      connectionsCheckingInterval: LIMITS.webHeadMs / 2,
+    },
+    handler,
+  )
+  server.maxConnections = LIMITS.webConnectionsMax
+  server.maxRequestsPerSocket = LIMITS.webRequestsPerConnectionMax
+  server.listen({ host, port })
+  try {
+    await once(server, 'listening')
+    return server
+  } catch (error) {
+    if (['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EPROTONOSUPPORT'].includes(codeOf(error))) return undefined
+    throw error
+  }
+}
+
+function portOf([server]: readonly Server[]): number {
+  const address = server?.address()
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+async function closed(server: Server): Promise<void> {
+  const close = once(server, 'close')
+  server.close()
+  server.closeAllConnections()
+  await close
+}

@@ -1,0 +1,195 @@
+import { describeCommand, type Surroundings } from '../../command/command.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { Secret } from '../../kernel/secret.ts'
+import type { System } from '../../kernel/system.ts'
+import { decideHostCommand, exactPattern, type HostCommandDecision, type Policy } from '../../policy/policy.ts'
+import type { AgentParams } from '../../wire/agent-requests.ts'
+import type { CommandFacts } from '../../wire/command.ts'
+import type { Asker, Question, QuestionWish } from '../../wire/question.ts'
+import type { Approvals } from '../approvals/approvals.ts'
+import { perform, prepare, sandboxOf, type CommandResult, type Prepared } from '../executor/executor.ts'
+import type { RequestAuditEvent } from '../../audit/audit.ts'
+import { denialOf } from './endings.ts'
+import type { Ending, OpenRequest } from './request-book.ts'
+
+/** One session, to a request of its agent. */
+export type RequestPlace = {
+  readonly asker: Asker
+  /** As it is now. */
+  readonly policy: () => Policy
+  readonly surroundings: Surroundings
+  /** What is looked for in all that is shown. */
+  readonly secrets: () => readonly Secret[]
+  /** @throws workspace_suspect when what the agent left there would decide what a program of the host does */
+  readonly refuseSuspect: () => Promise<void>
+}
+
+export type HostRunParts = {
+  /** `$SALLYPORT_HOME` */
+  readonly home: string
+  readonly approvals: Pick<Approvals, 'ask' | 'consume' | 'finished'>
+  /** The operator's own. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Resolves when it is written. */
+  readonly audit: (event: RequestAuditEvent) => Promise<void>
+  readonly system: System
+}
+
+/**
+ * The story of a host command: what it is → what the policy says → what exactly would run → whoever has to be asked → run once → what it
+ * printed. Each step may end it, and what could not be recorded is not done.
+ */
+export async function hostRun(
+  parts: HostRunParts,
+  place: RequestPlace,
+  wish: AgentParams<'host.run'>,
+  request: OpenRequest,
+): Promise<Ending> {
+  const { facts, decision, cwd } = await decideWish(place, wish, parts.system)
+  await parts.audit({
+    event: 'command_decided',
+    request: request.id,
+    of: place.asker.session,
+    command: facts.text.slice(0, LIMITS.auditCommandCharsMax),
+    decision: decision.action,
+    ...(decision.code && { code: decision.code }),
+    ...(decision.rule && { rule: decision.rule }),
+    risk: facts.risk.level,
+  })
+  if (decision.action === 'deny' || decision.action === 'disabled') throw refusedBy(decision)
+  await place.refuseSuspect()
+
+  const { workspace } = place.surroundings
+  await using prepared = await prepare(
+    { argv: argvOf(facts), cwd },
+    { workspace, inContainer: CONTAINER_WORKSPACE, home: parts.home, environment: parts.env },
+    // I45: code of the workspace is the agent's own, and never runs with the operator's rights where that can be helped.
+    { environment: decision.environment, sandbox: decision.workspaceCode && sandboxOf() !== 'none' },
+    parts.system,
+  )
+  const isBare = decision.workspaceCode && prepared.subject.sandbox === 'none'
+  const question =
+    decision.action === 'ask' || isBare ? await approved(parts, place, { wish, facts, decision, prepared }, request) : undefined
+  return run(parts, place, prepared, question, request)
+}
+
+/** What would become of it, without asking anybody. */
+export async function hostRunCapability(
+  place: RequestPlace,
+  wish: AgentParams<'host.run_capability'>,
+  system: Pick<System, 'now'>,
+): Promise<Record<string, unknown>> {
+  const { facts, decision } = await decideWish(place, wish, system)
+  return {
+    action: decision.action,
+    why: decision.why,
+    risk: facts.risk.level,
+    ...(decision.rule && { rule: decision.rule }),
+    ...(decision.nearMiss && { near_miss: decision.nearMiss }),
+  }
+}
+
+export const CONTAINER_WORKSPACE = '/workspace'
+
+async function decideWish(place: RequestPlace, wish: AgentParams<'host.run_capability'>, system: Pick<System, 'now'>) {
+  const cwd = wish.cwd ?? CONTAINER_WORKSPACE
+  const facts = await describeCommand(wish.argv === undefined ? { command: wish.command ?? '' } : { argv: wish.argv }, place.surroundings)
+  return { facts, cwd, decision: decideHostCommand(place.policy().effective.hostCommands, facts, cwd, system.now()) }
+}
+
+/** What only a shell can run is run by one, and shown as that. */
+function argvOf({ argv, hardened, text }: CommandFacts): readonly string[] {
+  return hardened ?? argv ?? ['/bin/sh', '-c', text]
+}
+
+type Asked = {
+  readonly wish: AgentParams<'host.run'>
+  readonly facts: CommandFacts
+  readonly decision: HostCommandDecision
+  readonly prepared: Prepared
+}
+
+/** @throws SallyportError approval_denied, approval_expired, approval_cancelled, approver_absent, command_not_allowed */
+async function approved(parts: HostRunParts, place: RequestPlace, asked: Asked, request: OpenRequest): Promise<Question> {
+  const { wish, facts } = asked
+  const outcome = await parts.approvals.ask(questionOf(place.asker, asked), request.signal)
+  if (outcome.decision === 'deny') throw denialOf(outcome)
+  // A denial that came meanwhile holds.
+  const now = decideHostCommand(place.policy().effective.hostCommands, facts, wish.cwd ?? CONTAINER_WORKSPACE, parts.system.now())
+  if (now.action === 'deny' || now.action === 'disabled') throw refusedBy(now)
+  await place.refuseSuspect()
+  const { question } = outcome
+  // I43: on the disk before anything runs: what was approved once runs at most once, also when this process ends here.
+  if (!(await parts.approvals.consume(question.id, question.digest)))
+    throw new SallyportError('approval_denied', 'the approval was used or taken back before')
+  return question
+}
+
+function questionOf(asker: Asker, { wish, facts, decision, prepared }: Asked): QuestionWish {
+  return {
+    asker,
+    subject: prepared.subject,
+    reason: wish.reason,
+    risk: facts.risk,
+    tier: decision.tier,
+    ...(decision.rule && { rule: decision.rule }),
+    ...(decision.nearMiss && { nearMiss: decision.nearMiss }),
+    ...(decision.mayBeRemembered && facts.argv && { remember: { kind: 'host_command', rule: exactPattern(facts.argv) } }),
+    expiresInMs: LIMITS.askExpiryMs,
+  }
+}
+
+async function run(
+  parts: HostRunParts,
+  place: RequestPlace,
+  prepared: Prepared,
+  question: Question | undefined,
+  request: OpenRequest,
+): Promise<Ending> {
+  request.running()
+  let result: CommandResult | undefined
+  let fault: unknown
+  try {
+    result = await perform(prepared, {
+      secrets: place.secrets(),
+      onOutput: async (stream, chunk) => request.print(stream, chunk),
+      signal: request.signal,
+    })
+  } catch (error) {
+    fault = error
+  }
+  const code = result?.code ?? (fault === undefined ? undefined : codeOf(fault))
+  const ending = { ...(code && { code }), ...(result?.exitCode !== undefined && { exitCode: result.exitCode }) }
+  if (question !== undefined) await parts.approvals.finished(question.id, ending)
+  await parts.audit({
+    event: 'command_finished',
+    request: request.id,
+    of: place.asker.session,
+    ...(question && { question: question.id }),
+    ...(code && { code }),
+    ...(result?.exitCode !== undefined && { exit_code: result.exitCode }),
+    ...(result?.signal && { signal: result.signal }),
+    bytes: (result?.bytes.stdout ?? 0) + (result?.bytes.stderr ?? 0),
+    duration_ms: result?.durationMs ?? 0,
+  })
+  if (result === undefined) throw fault
+  return viewOf(result)
+}
+
+function viewOf(result: CommandResult): Ending {
+  const { code, exitCode, signal, stdout, stderr, truncated } = result
+  return {
+    status: code === 'command_cancelled' ? 'cancelled' : code === undefined ? 'done' : 'failed',
+    ...(exitCode !== undefined && { exit_code: exitCode }),
+    ...(signal !== undefined && { signal }),
+    stdout,
+    stderr,
+    ...(truncated && { truncated }),
+    ...(code !== undefined && { error: { code, message: `it did not end by itself: ${code}` } }),
+  }
+}
+
+function refusedBy({ code = 'command_not_allowed', why, rule }: HostCommandDecision): SallyportError {
+  return new SallyportError(code, rule === undefined ? why : `${why}: ${rule}`)
+}

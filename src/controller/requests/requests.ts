@@ -1,0 +1,119 @@
+import type { RequestAuditEvent } from '../../audit/audit.ts'
+import { createAllowance, type Allowance } from '../../channel/channel.ts'
+import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import { shown } from '../../kernel/shown.ts'
+import type { System } from '../../kernel/system.ts'
+import { AGENT_METHODS, type AgentMethod, type AgentParams, type RequestView } from '../../wire/agent-requests.ts'
+import type { AgentCall, Ask, AskAnswer } from '../../wire/control.ts'
+import type { Approvals } from '../approvals/approvals.ts'
+import type { Proposals } from '../proposals/proposals.ts'
+import { askAboutDomain } from './domain-question.ts'
+import { faultEnding } from './endings.ts'
+import { explainPolicy } from './explain.ts'
+import { hostRun, hostRunCapability, type RequestPlace } from './host-run.ts'
+import { createRequestBook, type OpenRequest } from './request-book.ts'
+
+export type { RequestPlace } from './host-run.ts'
+
+export type RequestsParts = {
+  /** `$SALLYPORT_HOME` */
+  readonly home: string
+  readonly approvals: Approvals
+  readonly proposals: Proposals
+  /** The operator's environment. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** A session that runs. @throws session_not_running */
+  readonly place: (session: string) => RequestPlace
+  /** I42: every call shows the lease, and every call has it looked at. @throws lease_invalid */
+  readonly checkLease: (session: string, lease: string) => void
+  readonly audit: (event: RequestAuditEvent) => Promise<void>
+  readonly system: System
+}
+
+/** What agents ask of the host. One table of methods, whatever way it is asked by. */
+export type Requests = Disposable & {
+  /** @throws request_invalid, request_not_found, unauthenticated, not_found for a method that is switched off, overloaded */
+  call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
+  /** A rule of the session's gate asks first. */
+  ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
+  endSession(session: string): Promise<void>
+}
+
+export function createRequests(parts: RequestsParts): Requests {
+  const { system, approvals, proposals } = parts
+  const book = createRequestBook(system, faultEnding)
+  const allowances = new Map<string, Allowance>()
+
+  const handlers: { readonly [M in AgentMethod]: (session: string, params: AgentParams<M>, signal: AbortSignal) => unknown } = {
+    'host.run': (session, params) => {
+      const place = enabled(parts.place(session))
+      return book.begin(session, 'host.run', (request) => hostRun(parts, place, params, request))
+    },
+    'host.run_capability': (session, params) => hostRunCapability(parts.place(session), params, system),
+    'request.await': (session, { id, wait }, signal) => book.await(session, id, wait * 1_000, signal),
+    'request.output': (session, { id, after, wait }, signal) => book.output(session, id, after, wait * 1_000, signal),
+    'request.cancel': (session, { id }) => book.cancel(session, id),
+    'policy.explain': (session, params) => explainPolicy(parts.place(session), params, system),
+    'propose.policy': (session, { content, reason }) => propose(session, 'policy', { name: '', content, reason }),
+    'propose.tool': (session, params) => propose(session, 'tool', params),
+    'propose.skill': (session, params) => propose(session, 'skill', params),
+    'propose.config_change': (session, params) => propose(session, 'config_change', params),
+  }
+
+  function propose(
+    session: string,
+    of: 'policy' | 'tool' | 'skill' | 'config_change',
+    { name, content, reason }: { readonly name: string; readonly content: string; readonly reason: string },
+  ): RequestView {
+    const { asker } = parts.place(session)
+    return book.begin(session, `propose.${of}`, async (request: OpenRequest) => {
+      await proposals.propose(asker, { of, name, content }, reason, request.signal)
+      return { status: 'done' }
+    })
+  }
+
+  return {
+    async call(session, { lease, method, params }, signal) {
+      parts.checkLease(session, lease)
+      if (!isMethod(method)) throw new SallyportError('not_found', `there is no method "${shown(method)}"`)
+      const allowance = allowanceOf(allowances, session, system)
+      if (allowance.take(1) > 0)
+        throw new SallyportError('overloaded', `more than ${LIMITS.agentCallsPerMinuteMax} calls a minute`, { hint: 'wait a little' })
+      const parsed = AGENT_METHODS[method].safeParse(params)
+      if (!parsed.success) {
+        const [issue] = parsed.error.issues
+        throw new SallyportError(
+          'request_invalid',
+          `${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'it is not what the method takes'}`.replace(/^: /, ''),
+        )
+      }
+      return await (handlers[method] as (session: string, params: unknown, signal: AbortSignal) => unknown)(session, parsed.data, signal)
+    },
+    ask: (session, { subject }, signal) => askAboutDomain(approvals, parts.place(session), subject, signal, system),
+    async endSession(session) {
+      allowances.delete(session)
+      approvals.endSession(session)
+      await book.endSession(session)
+    },
+    [Symbol.dispose]: () => book[Symbol.dispose](),
+  }
+}
+
+function isMethod(method: string): method is AgentMethod {
+  return Object.hasOwn(AGENT_METHODS, method)
+}
+
+/** A method that the policy has switched off is not there. @throws not_found */
+function enabled(place: RequestPlace): RequestPlace {
+  if (place.policy().effective.hostCommands.mode.value !== 'disabled') return place
+  throw new SallyportError('not_found', 'host commands are switched off by the policy')
+}
+
+function allowanceOf(allowances: Map<string, Allowance>, session: string, system: Pick<System, 'elapsed'>): Allowance {
+  const known = allowances.get(session)
+  if (known !== undefined) return known
+  const made = createAllowance(LIMITS.agentCallsPerMinuteMax / 60, LIMITS.agentBurstCallsMax, system)
+  allowances.set(session, made)
+  return made
+}
