@@ -6,7 +6,8 @@ import { test } from 'node:test'
 import { parse } from 'yaml'
 import { rememberedFile } from '../../src/controller/approvals/approvals.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
-import { loadPolicy } from '../../src/policy/policy.ts'
+import { describeCommand } from '../../src/command/command.ts'
+import { decideHostCommand, exactPattern, loadPolicy } from '../../src/policy/policy.ts'
 import type { CommandSubject, QuestionWish } from '../../src/wire/question.ts'
 import { allow, commandSubject, deny, evidenceFor, openDesk, SHA, wishOf, type Desk } from '../support/approvals.ts'
 import { hostname, writeFiles } from '../support/policy.ts'
@@ -251,4 +252,33 @@ test('I41-approvals a layer that somebody put there, or that was left there, all
   for (const path of [layerOf(desk), stranger]) writeFileSync(path, 'version: 1\nnetwork:\n  mode: open\n')
   await desk.reopen()
   assert.deepEqual([readFileSync(layerOf(desk), 'utf8'), existsSync(stranger)], [right, false])
+})
+
+test('I41-approvals a remembered command is allowed as it was shown and no other, until its end, and beats no denial and no question of another layer', async () => {
+  await using desk = await openDesk()
+  const rule = exactPattern(['gh', 'pr', 'view', '12'])
+  const wish = wishOf({ remember: { kind: 'host_command', rule } })
+  await answerFor(desk, wish, 'remember', 'allow', { rule, expiresAt: desk.clock.now() + 60_000 })
+  using others = writeFiles({
+    'mode.yaml': 'version: 1\nhost_commands: {mode: allowlist}\n',
+    'deny.yaml': 'version: 1\nhost_commands: {deny: ["gh pr view *"]}\n',
+    'ask.yaml': 'version: 1\nhost_commands: {ask: ["gh pr view *"]}\n',
+  })
+  const decide = async (argv: readonly string[], names: readonly string[], now = desk.clock.now()): Promise<string> => {
+    const policy = loadPolicy([...names.map((name) => others.at(name)), layerOf(desk)], { policyDirs: [] })
+    const facts = await describeCommand({ argv }, { home: desk.folder, workspace: '/home/op/project', operatorPorts: [] })
+    return decideHostCommand(policy.effective.hostCommands, facts, '/workspace', now).action
+  }
+  const shown = ['gh', 'pr', 'view', '12']
+  assert.equal(await decide(shown, ['mode.yaml']), 'allow')
+  for (const other of [
+    ['gh', 'pr', 'view', '13'],
+    ['gh', 'pr', 'view', '12', '--web'],
+    ['gh', 'pr', 'view 12'],
+    ['/tmp/gh', 'pr', 'view', '12'],
+  ])
+    assert.equal(await decide(other, ['mode.yaml']), 'ask', other.join(' '))
+  assert.equal(await decide(shown, ['mode.yaml'], desk.clock.now() + 60_000), 'ask')
+  assert.equal(await decide(shown, ['mode.yaml', 'deny.yaml']), 'deny')
+  assert.equal(await decide(shown, ['mode.yaml', 'ask.yaml']), 'ask')
 })

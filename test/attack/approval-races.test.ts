@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import * as fc from 'fast-check'
 import { codeOf, SallyportError } from '../../src/kernel/errors.ts'
 import type { Outcome } from '../../src/wire/question.ts'
-import { allow, commandSubject, deny, evidenceFor, openDesk, wishOf } from '../support/approvals.ts'
+import { allow, commandSubject, deny, evidenceFor, openDesk, wishOf, type Desk } from '../support/approvals.ts'
 
 /** Refusals that whoever comes second may get. */
 const REFUSED = new Set(['question_settled', 'question_claimed', 'request_not_found', 'audit_unavailable', 'controller_unavailable'])
@@ -147,3 +147,34 @@ test('a thousand questions of twenty sessions wait at once, and each gets its ow
     assert.equal(question.subject.kind === 'command' && question.subject.argv[3], String(n))
   }
 })
+
+for (const { what, withdraw } of [
+  { what: 'who asked withdraws it', withdraw: (desk: Desk, id: string) => desk.approvals.cancel(id, 's-1') },
+  { what: 'its session ends', withdraw: (desk: Desk) => desk.approvals.endSession('s-1') },
+]) {
+  test(`I41-approvals where ${what} while the approval is being written down, it is withdrawn, and gives nothing for the session either`, async () => {
+    const writing = Promise.withResolvers<void>()
+    const written = Promise.withResolvers<void>()
+    await using desk = await openDesk({
+      async audit(event) {
+        if (event.event !== 'question_settled' || event.state !== 'approved') return
+        writing.resolve()
+        await written.promise
+      },
+    })
+    const { question, outcome } = await desk.ask()
+    const answered = desk.approvals.answer(question.id, allow(question, { scope: 'session' }), evidenceFor(question.digest))
+    await writing.promise
+    withdraw(desk, question.id)
+    written.resolve()
+    assert.equal((await answered).state, 'cancelled')
+    const end = await outcome
+    assert.ok(end.decision === 'deny' && end.code === 'approval_cancelled')
+    assert.equal(await desk.approvals.consume(question.id, question.digest), false)
+    assert.deepEqual(
+      desk.audited.map((event) => ('state' in event ? event.state : event.event)),
+      ['question_asked', 'approved', 'cancelled'],
+    )
+    assert.equal((await desk.ask()).question.state, 'pending', 'its equal is asked')
+  })
+}

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
 import { statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { allow, deny, evidenceFor, openDesk, wishOf } from '../../support/approvals.ts'
+import { verifyAudit } from '../../../src/audit/audit.ts'
+import { openTestAudit, readEvents, temporaryFolder } from '../../support/audit.ts'
+import { allow, commandSubject, deny, evidenceFor, openDesk, wishOf } from '../../support/approvals.ts'
 
 test('an approval is given to who asked, is used once, and is in the audit with its digest at every step', async () => {
   await using desk = await openDesk()
@@ -40,4 +44,27 @@ test('where nobody watches the question is refused at once, and nothing of it is
   await using desk = await openDesk({ isWatched: false })
   await assert.rejects(desk.approvals.ask(wishOf(), new AbortController().signal), { code: 'approver_absent' })
   assert.deepEqual([desk.approvals.list(), desk.audited], [[], []])
+})
+
+test('in a real audit each step of a question is a line of the chain, bounded and in ASCII, with who answered and how', async () => {
+  await using folder = await temporaryFolder()
+  const file = join(folder.path, 'audit.jsonl')
+  {
+    await using audit = await openTestAudit(file)
+    await using desk = await openDesk({ audit: (event) => audit.append(event) })
+    const subject = commandSubject(['echo', '\u202E', 'x'.repeat(10_000)])
+    const { question } = await desk.ask(wishOf({ subject, reason: '\x1b[2K' }))
+    await desk.approvals.answer(question.id, allow(question), evidenceFor(question.digest, 'T2'), 'pts/1')
+    await desk.approvals.consume(question.id, question.digest)
+    await desk.approvals.finished(question.id, { exitCode: 7 })
+  }
+  const [asked, settled, consumed, finished] = await readEvents(file)
+  assert.match(String(asked?.['what']), /^\["echo",".{1,5}",.*\[cut: 100\d\d characters\]$/s)
+  assert.deepEqual(
+    [settled?.['state'], settled?.['scope'], settled?.['by'], settled?.['tier'], settled?.['means'], settled?.['proven']],
+    ['approved', 'once', 'pts/1', 'T2', 'key', '2026-01-02T03:04:05.000Z'],
+  )
+  assert.deepEqual([consumed?.['event'], finished?.['exit_code'], finished?.['digest']], ['question_consumed', 7, asked?.['digest']])
+  assert.match(await readFile(file, 'latin1'), /^[\n -~]*$/)
+  assert.equal((await verifyAudit(file)).events, 4)
 })
