@@ -111,6 +111,8 @@ test('I??-notify the desktop shows what an agent wrote as it is: no markup, no e
   await using setting = await notifying('{version: 1, show: subject, channels: [{desktop: true}]}', { parts: { environment } })
   const hostile = ['--urgency=low', '<b>bold</b>', '\\074b\\076', '\\342\\200\\256', '\\n\\x41', '\u202e', '&amp;', '-h']
   setting.desk.ask(questionOf({ argv: ['echo', ...hostile], risk: { level: 'dangerous', reasons: [] } }))
+  await eventually(() => assert.equal(setting.pauses.asked.length, 1))
+  assert.deepEqual(setting.log.lines, [])
   const shown = JSON.parse(String((await lines.next()).value)) as { program: string; summary: string; body: string; urgency: number }
   assert.deepEqual([shown.program, shown.summary, shown.urgency], ['Sallyport', 'Sallyport: a host command', 2])
   const words = shown.body.split('\n')

@@ -127,7 +127,7 @@ withPolkit('I??-presence polkit is not asked about a process of another user, of
 
 test('I??-presence root, whom polkit asks for nothing, has no proof of T2', async () => {
   const prompt = polkitPrompt(0)
-  assert.match(prompt.problem() ?? '', /root/)
+  assert.match(prompt.problem() ?? '', /asks root/)
   const of = { digest: DIGEST, decision: 'allow', scope: 'once' } as const
   await assert.rejects(prompt.confirm(identityOf(process.pid), of, AbortSignal.timeout(10_000)), { code: 'presence_failed' })
 })

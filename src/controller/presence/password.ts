@@ -130,7 +130,7 @@ function remainingMs({ failures, attemptAt }: PasswordRecord, now: number): numb
 
 function checkChosen(password: Secret): void {
   const { length } = password.reveal()
-  const { approverPasswordCharsMin: min, approverPasswordCharsMax: max } = LIMITS
+  const [min, max] = [LIMITS.approverPasswordCharsMin, LIMITS.approverPasswordCharsMax]
   if (length >= min && length <= max) return
   throw new SallyportError('config_invalid', `the new password has ${length} characters: at least ${min} and at most ${max} are taken`, {
     hint: 'nothing was changed',

@@ -10,7 +10,7 @@ import type { ProofPurpose, SystemPrompt } from './proof.ts'
 import { openSystemPrompt } from './system-prompt.ts'
 
 export type { ProofPurpose, SystemPrompt } from './proof.ts'
-export { identityOf, type ProcessIdentity } from './process-identity.ts'
+export { identityOf } from './process-identity.ts'
 
 export type Presence = {
   /**
