@@ -125,7 +125,7 @@ function ruleSections({ remember }: Question): Section[] {
 
 function titleOf(view: View): string {
   const question = openedQuestion(view)
-  if (!view.isConnected) return 'no daemon: trying'
+  if (!view.isConnected) return 'waiting for the daemon'
   if (view.isHelp) return 'keys'
   if (question !== undefined) {
     const by = question.answer === undefined ? '' : ` by ${oneLine(question.answer.by)}`
