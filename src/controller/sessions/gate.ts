@@ -1,8 +1,10 @@
 import { basename } from 'node:path'
-import { SallyportError } from '../../kernel/errors.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import type { Relay } from './forward.ts'
 import { controlStream, type Said } from './gate-ready.ts'
-import { socketFolder } from './session-names.ts'
+import { authorityFrom } from '../../pki/pki.ts'
+import { isTrusted } from './session-files.ts'
+import { sessionFolder, socketFolder } from './session-names.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
 
 /** What is in memory of a session that lives. */
@@ -93,6 +95,16 @@ export async function openGateLink(
         hooks.renew(live.authority)
       }
       return live.authority
+    },
+    keepAuthority(authority) {
+      // One that the agent does not trust would be of no use to it, whoever says that it is the session's.
+      if (live.authority !== undefined || !isTrusted(sessionFolder(parts.home, id), authority.certificatePem)) return
+      try {
+        authorityFrom(authority, parts.system)
+        live.authority = authority
+      } catch (error) {
+        parts.log.warn({ session: id, code: codeOf(error) }, 'the authority of the gate cannot be kept: its next start gets another')
+      }
     },
     agentLeases: () => record.agentLeases,
     async attachAgain() {
