@@ -10,6 +10,7 @@ import { broken, createFrameDecoder, encodeFrame } from './frames.ts'
 export { createAllowance, type Allowance } from './allowance.ts'
 export { acceptMarked, offerMarked } from './marked-stream.ts'
 export { isProof, proofOf } from './proof.ts'
+export { openUnderLease, sealUnderLease } from './under-lease.ts'
 export { encodeFrames, encodeJsonFrame, FrameDecoder, type StreamFrame } from './stream-frames.ts'
 
 export type ChannelOptions = {

@@ -1,11 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Outgoing } from '../audit/audit.ts'
-import { openChannel, proofOf, type Channel } from '../channel/channel.ts'
+import { openChannel, proofOf, sealUnderLease, type Channel } from '../channel/channel.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
-import { CONTROL_PROTOCOL, FROM_CONTROLLER, FROM_SIDECAR, Offer, OFFER, type Secrets, type Welcome } from '../wire/control.ts'
+import {
+  CONTROL_PROTOCOL,
+  FROM_CONTROLLER,
+  FROM_SIDECAR,
+  Offer,
+  OFFER,
+  type Authority,
+  type Secrets,
+  type Welcome,
+} from '../wire/control.ts'
 import { openTransport, type Connection, type Transport } from './link-transport.ts'
 
 export type { Transport } from './link-transport.ts'
@@ -77,6 +86,8 @@ class ReconnectingLink implements Link {
   #channel: Channel | undefined
   #welcome: Welcome | undefined
   #secrets: Secrets | undefined
+  /** That it serves with. The next controller has to be told: the one that made it had it in memory only. */
+  #authority: Authority | undefined
   #hasBegun = false
   #grace: NodeJS.Timeout | undefined
   #isGraceRunning = false
@@ -169,7 +180,7 @@ class ReconnectingLink implements Link {
       await this.#greet(channel, connection, lease)
       this.#told = undefined
       this.#log.info({ controller: this.#transport.name }, 'controller connected')
-      const reason = await this.#attend(channel)
+      const reason = await this.#attend(channel, lease)
       if (!this.#stopping.signal.aborted) this.#log.warn({ reason: reason?.message }, 'controller lost')
       return true
     } finally {
@@ -189,6 +200,7 @@ class ReconnectingLink implements Link {
     clearTimeout(this.#grace)
     this.#isGraceRunning = false
     this.#welcome = welcome
+    this.#authority ??= welcome.authority
     if (!this.#hasBegun) {
       this.#hasBegun = true
       this.#secrets = secrets
@@ -199,11 +211,15 @@ class ReconnectingLink implements Link {
   }
 
   /** Until the channel ends: says READY, sends the audit's lines. */
-  async #attend(channel: Channel): Promise<SallyportError | undefined> {
+  async #attend(channel: Channel, lease: string): Promise<SallyportError | undefined> {
     const ending = new AbortController()
     const closed = channel.closed.finally(() => ending.abort())
     const working = Promise.race([this.#serving.promise, closed.then(() => undefined)]).then(async (serving) => {
       if (!serving) return
+      if (this.#authority && !this.#welcome?.authority) {
+        const sealed = sealUnderLease(lease, JSON.stringify(this.#authority), this.#system)
+        await channel.request('AUTHORITY', { sealed })
+      }
       await channel.request('READY', { policy: serving.handlers.policyDigest() })
       this.#channel = channel
       if (serving.outgoing) await (this.#forwarding = this.#forward(channel, serving.outgoing, ending.signal))

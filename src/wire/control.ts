@@ -51,13 +51,17 @@ export const Hello = z.object({
 })
 export type Hello = z.infer<typeof Hello>
 
+/** A session's certificate authority. */
+export const Authority = z.strictObject({ certificatePem: z.string().max(16_384), keyPem: z.string().max(16_384) })
+export type Authority = z.infer<typeof Authority>
+
 /** The answer to INIT_HELLO. */
 export const Welcome = z.strictObject({
   protocol: z.int(),
   /** How long secrets are kept without a controller. */
   graceMs: z.int().min(0).max(LIMITS.controllerGraceMaxMs),
   /** The session's certificate authority, for one that has none. */
-  authority: z.strictObject({ certificatePem: z.string().max(16_384), keyPem: z.string().max(16_384) }).optional(),
+  authority: Authority.optional(),
   /** The last line of the sidecar's audit that the controller has. */
   audit: ChainMark.optional(),
 })
@@ -106,6 +110,8 @@ export const FROM_SIDECAR = {
   GET_SECRETS: { params: Nothing, result: Secrets },
   /** It has its secrets and serves, under this policy. */
   READY: { params: z.strictObject({ policy: Sha256.optional() }), result: Nothing },
+  /** Its authority, for a controller that has come after the one that made it: JSON of `Authority`, sealed under the lease. */
+  AUTHORITY: { params: z.strictObject({ sealed: z.string().max(65_536) }), result: Nothing },
   /** Answered when the lines are on disk. */
   AUDIT: { params: Lines, result: Nothing },
   /** Answered as the method says, within `LIMITS.requestWaitMaxMs` and a little. */

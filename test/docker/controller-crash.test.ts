@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { readdir, rm } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -135,6 +135,29 @@ test('I40 a stopped gate of a session that was up is started again by the next c
       (await under.run('child', ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', 'http://sallyport:7070/healthz'])).stdout,
       '200',
     )
+  })
+})
+
+test('a gate that is killed after the next controller has taken its session over keeps the authority that running programs trust', async () => {
+  const home = await makeHome()
+  await mkdir(join(home, 'policies'), { mode: 0o700 })
+  await writeFile(join(home, 'policies', 'global.yaml'), 'version: 1\nnetwork: {rules: [{id: a, host: a.example.test, action: allow}]}\n')
+  const view = await controllerThatDies(home, 'up')
+  const [agent = '', sidecar = ''] = [view?.agent.container, view?.sidecar.container]
+  await capture('docker', ['exec', agent, 'cp', '/sallyport/ca.crt', '/tmp/as-started.crt'])
+  await adopted(home, async (under) => {
+    const found = await under.engine.inspect(sidecar)
+    process.kill(found?.State.Pid ?? 0, 'SIGKILL')
+    const curl = ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', '--cacert', '/tmp/as-started.crt', 'https://a.example.test/']
+    let last: Awaited<ReturnType<SessionsUnderTest['run']>>
+    // Whatever the gate says of a name that has no address, it says it within TLS.
+    const end = system.elapsed() + 15_000
+    do {
+      await setTimeout(50)
+      last = await under.run('child', curl)
+    } while (last.code !== 0 && system.elapsed() < end)
+    assert.equal(last.code, 0, last.stderr)
+    assert.notEqual((await under.engine.inspect(sidecar))?.State.StartedAt, found?.State.StartedAt)
   })
 })
 

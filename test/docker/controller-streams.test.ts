@@ -48,6 +48,7 @@ before(async () => {
   const id = (await place.must(['up', '--detach', '--workspace', await place.workspace('work')])).trim()
   session = await look(id)
   await upstream.join(uplink())
+  await capture('docker', ['exec', session.agent.container ?? '', 'cp', '/sallyport/ca.crt', '/tmp/as-started.crt'])
 })
 
 after(async () => {
@@ -120,6 +121,16 @@ test('over the engine’s streams the daemon after one that was killed has the s
   const { agent, sidecar } = await look(session.id)
   assert.deepEqual([agent.container, sidecar.container], [session.agent.container, session.sidecar.container])
   await eventually(() => arrives(keys.at(-1)))
+})
+
+test('a gate that is killed after another daemon has taken its session over keeps the authority that running programs trust', async () => {
+  const asStarted = ['curl', '-sS', '-m', '10', '--cacert', '/tmp/as-started.crt', `https://${API}/me`]
+  process.kill(await inspected<number>(session.sidecar.container, '.State.Pid'), 'SIGKILL')
+  await eventually(async () => {
+    const { stdout, stderr } = await capture('docker', ['exec', session.agent.container ?? '', ...asStarted])
+    assert.deepEqual(stdout && JSON.parse(stdout), { seen: seenOf(`Bearer ${keys.at(-1)}`) }, stderr)
+  })
+  await isHealthy()
 })
 
 for (const { what, program } of [

@@ -189,6 +189,20 @@ for (const transport of ['unix', 'stdio'] as const) {
     assert.equal(setting.session.states.filter((state) => state === 'ready').length, 1)
   })
 
+  test(`I11 over ${transport} the next controller has the authority of the gate, which is nowhere in clear, and no other is made`, async () => {
+    await using setting = await openControlled(transport)
+    const given = setting.session.authority()
+    const kept: unknown[] = []
+    setting.session.keepAuthority = (authority) => void kept.push(authority)
+    setting.session.authority = () => assert.fail('another authority is made')
+    await setting.leave()
+    await setting.comeBack()
+    assert.deepEqual(kept, [given])
+    const lines = given.keyPem.split('\n').filter((line) => !line.startsWith('-----') && line !== '')
+    for (const line of lines) assert.ok(!setting.sidecar.stdout().includes(line))
+    assertUnsaid(setting, transport)
+  })
+
   test(`I34 over ${transport} revoking cuts what runs, takes the secrets back, and nothing passes afterwards`, async () => {
     await using setting = await openControlled(transport)
     assert.equal(await setting.ask(), FIRST)

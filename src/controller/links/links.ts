@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { AgentCall, Ask, AskAnswer, Authority, ChainMark, SecretBundle } from '../../wire/control.ts'
 import { openLinkedSession } from './linked-session.ts'
 
 /** What the links know of one session, and whom they tell. */
@@ -18,7 +18,9 @@ export type LinkedSession = {
   secrets(signal: AbortSignal): Promise<SecretBundle>
   /** Of the policy that the gate has to have in force. Not given: whatever it has will do. @throws policy_not_found, policy_invalid */
   policyDigest?(): string
-  authority(): { readonly certificatePem: string; readonly keyPem: string }
+  authority(): Authority
+  /** The one that its sidecar serves with already: an earlier controller made it. */
+  keepAuthority?(authority: Authority): void
   /** SHA-256, hex, of each text that the agent may show as its lease. None: nothing is taken for one. */
   agentLeases?(): readonly string[]
   /** Lines of the sidecar's audit chain, in order. Resolved when they are on disk. */

@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream'
-import { isProof, openChannel, type Allowance, type Channel } from '../../channel/channel.ts'
+import { isProof, openChannel, openUnderLease, type Allowance, type Channel } from '../../channel/channel.ts'
 import { SallyportError, type ErrorCode } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
-import { CONTROL_PROTOCOL, FROM_SIDECAR, Hello, type Welcome } from '../../wire/control.ts'
+import { Authority, CONTROL_PROTOCOL, FROM_SIDECAR, Hello, type Welcome } from '../../wire/control.ts'
 import type { ChainGuard } from './chain-guard.ts'
 import type { LinkedSession, LinksParts } from './links.ts'
 
@@ -43,6 +43,8 @@ class SidecarPeer implements Peer {
   #isProven = false
   #isRefused = false
   #hasSpoken = false
+  /** That it has proven to know. */
+  #lease = ''
 
   constructor(stream: Duplex, parts: PeerParts) {
     this.#parts = parts
@@ -96,6 +98,7 @@ class SidecarPeer implements Peer {
     }
     this.#parts.onProven(this)
     this.#isProven = true
+    this.#lease = hello.lease ?? session.sidecarLease
     clearTimeout(this.#late)
     const mark = guard.begin()
     return {
@@ -104,6 +107,12 @@ class SidecarPeer implements Peer {
       ...(hello.hasAuthority !== true && { authority: session.authority() }),
       ...(mark && { audit: mark }),
     }
+  }
+
+  #keepAuthority(sealed: string): void {
+    const text = openUnderLease(this.#lease, sealed)
+    const authority = Authority.safeParse(text === undefined ? undefined : jsonOf(text)).data
+    this.#parts.session.keepAuthority?.(parsed(authority, 'AUTHORITY'))
   }
 
   async #serve(method: string, params: unknown): Promise<unknown> {
@@ -116,6 +125,9 @@ class SidecarPeer implements Peer {
       }
       case 'READY':
         void onReady(parsed(FROM_SIDECAR.READY.params.safeParse(params).data, method).policy)
+        return {}
+      case 'AUTHORITY':
+        this.#keepAuthority(parsed(FROM_SIDECAR.AUTHORITY.params.safeParse(params).data, method).sealed)
         return {}
       case 'AUDIT':
         await guard.accept(parsed(FROM_SIDECAR.AUDIT.params.safeParse(params).data, method).lines)
@@ -144,6 +156,14 @@ function nobody(): SallyportError {
 
 function broken(problem: string): SallyportError {
   return new SallyportError('control_broken', problem)
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 function parsed<T>(value: T | undefined, method: string): T {

@@ -1,9 +1,11 @@
 import { basename } from 'node:path'
-import { SallyportError } from '../../kernel/errors.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import type { Relay } from './forward.ts'
 import { controlStream, type Said } from './gate-ready.ts'
+import { authorityFrom } from '../../pki/pki.ts'
 import { projectSocketFolder } from './project-file.ts'
-import { socketFolder } from './session-names.ts'
+import { isTrusted } from './session-files.ts'
+import { sessionFolder, socketFolder } from './session-names.ts'
 import type { LinkedSession } from '../links/links.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
 
@@ -95,6 +97,16 @@ export async function openGateLink(
         hooks.renew(live.authority)
       }
       return live.authority
+    },
+    keepAuthority(authority) {
+      // One that the agent does not trust would be of no use to it, whoever says that it is the session's.
+      if (live.authority !== undefined || !isTrusted(sessionFolder(parts.home, id), authority.certificatePem)) return
+      try {
+        authorityFrom(authority, parts.system)
+        live.authority = authority
+      } catch (error) {
+        parts.log.warn({ session: id, code: codeOf(error) }, 'the authority of the gate cannot be kept: its next start gets another')
+      }
     },
     agentLeases: () => record.agentLeases,
     async attachAgain() {

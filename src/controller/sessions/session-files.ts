@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { javaTruststore, TRUSTSTORE_PASSWORD } from '../../pki/pki.ts'
 import type { System } from '../../kernel/system.ts'
@@ -58,7 +58,7 @@ export function foldersOf(files: SessionPlan['agent']['files']): string[] {
 /** What the agent trusts: the roots of its image and the session's authority, in every place where programs look. */
 export function writeTrust(folder: string, roots: ImageRoots, certificatePem: string, system: Pick<System, 'random'>): Bind[] {
   const trust = join(folder, 'trust')
-  const authority = `${certificatePem.trimEnd()}\n`
+  const authority = authorityText(certificatePem)
   const known = roots.pem.match(CERTIFICATE) ?? []
   publish(join(trust, 'bundle.crt'), roots.pem === '' ? authority : `${roots.pem.trimEnd()}\n${authority}`)
   publish(join(trust, 'ca.crt'), authority)
@@ -71,6 +71,19 @@ export function writeTrust(folder: string, roots: ImageRoots, certificatePem: st
     { source: trust, target: '/sallyport', readOnly: true },
     ...roots.files.map((target) => ({ source: join(trust, 'bundle.crt'), target, readOnly: true })),
   ]
+}
+
+/** Whether an authority is the one that `writeTrust` wrote last. */
+export function isTrusted(folder: string, certificatePem: string): boolean {
+  try {
+    return readFileSync(join(folder, 'trust', 'ca.crt'), 'utf8') === authorityText(certificatePem)
+  } catch {
+    return false
+  }
+}
+
+function authorityText(certificatePem: string): string {
+  return `${certificatePem.trimEnd()}\n`
 }
 
 /** Readable by the container's uid, whatever the umask is. In place: a file that is mounted stays the one that is mounted. */

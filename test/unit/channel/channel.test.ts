@@ -10,6 +10,8 @@ import {
   proofOf,
   type Channel,
   type ChannelOptions,
+  openUnderLease,
+  sealUnderLease,
 } from '../../../src/channel/channel.ts'
 import { SallyportError } from '../../../src/kernel/errors.ts'
 import { LIMITS } from '../../../src/kernel/limits.ts'
@@ -200,4 +202,19 @@ test('of two that are attached at once the first is over when the mark of the se
   inside.write(`${markOf('a')}for the first${markOf('b')}for the second`)
   await closed
   assert.equal(Buffer.concat(heard).toString(), 'for the first')
+})
+
+test('what is sealed under a lease is read with that lease alone, and not when a bit of it was altered', () => {
+  const sealed = sealUnderLease('lease-one', 'a key', system)
+  assert.equal(openUnderLease('lease-one', sealed), 'a key')
+  assert.ok(!Buffer.from(sealed, 'base64').includes('a key'))
+  assert.notEqual(sealUnderLease('lease-one', 'a key', system), sealed)
+  assert.equal(openUnderLease('lease-two', sealed), undefined)
+  const bytes = Buffer.from(sealed, 'base64')
+  for (let at = 0; at < bytes.length; at += 1) {
+    const altered = Buffer.from(bytes)
+    altered[at] = (altered[at] ?? 0) ^ 1
+    assert.equal(openUnderLease('lease-one', altered.toString('base64')), undefined)
+  }
+  for (const text of ['', 'AAAA', bytes.subarray(0, 44).toString('base64')]) assert.equal(openUnderLease('lease-one', text), undefined)
 })
