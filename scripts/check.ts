@@ -8,18 +8,19 @@ const CHECKS = [
   ['knip', []],
 ] as const
 
-/** Runs every check, also after one has failed, and says how each went. True when all passed. */
+/** Runs every check side by side, also where one fails, and says how each went. True when all passed. */
 export async function check(): Promise<boolean> {
-  let passed = true
-  for (const [name, args] of CHECKS) {
-    const began = performance.now()
-    const { code, stdout, stderr } = await capture(path.join(ROOT, 'node_modules', '.bin', name), args)
-    const seconds = ((performance.now() - began) / 1000).toFixed(1)
-    console.log(`${code === 0 ? 'ok  ' : 'FAIL'} ${name} (${seconds} s)`)
-    if (code !== 0) console.log(`${stdout}${stderr}`.trimEnd())
-    passed &&= code === 0
-  }
-  return passed
+  const results = await Promise.all(
+    CHECKS.map(async ([name, args]) => {
+      const began = performance.now()
+      const { code, stdout, stderr } = await capture(path.join(ROOT, 'node_modules', '.bin', name), args)
+      const seconds = ((performance.now() - began) / 1000).toFixed(1)
+      console.log(`${code === 0 ? 'ok  ' : 'FAIL'} ${name} (${seconds} s)`)
+      if (code !== 0) console.log(`${stdout}${stderr}`.trimEnd())
+      return code === 0
+    }),
+  )
+  return results.every(Boolean)
 }
 
 if (import.meta.main) await main(async () => ((await check()) ? 0 : 1))

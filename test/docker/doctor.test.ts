@@ -44,6 +44,7 @@ test('I12 I14 on an engine that holds sessions no row is a failure, and nothing 
   const { rows, left } = await examineHere()
   for (const row of rows.values()) assert.notEqual(row.state, 'failure', `${row.id}: ${row.found}`)
   for (const id of ['jail', 'dns', 'hardening', 'sockets']) assert.equal(rows.get(id)?.state, 'ok', id)
+  assert.match(rows.get('jail')?.found ?? '', /inhibit_ipv4/)
   assert.equal(left, '')
 })
 

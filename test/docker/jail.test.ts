@@ -62,9 +62,10 @@ test('I12 a service of this machine on 0.0.0.0 is unreachable by each address th
 })
 
 test('I12 a service of this machine is unreachable by name', async () => {
-  for (const name of ['host.docker.internal', 'gateway.docker.internal', hostname()]) {
-    assert.match(await connectFromAgent(session, name, host.port), /Name or service not known|Temporary failure in name resolution/, name)
-  }
+  const names = ['host.docker.internal', 'gateway.docker.internal', hostname()]
+  const results = await Promise.all(names.map((name) => connectFromAgent(session, name, host.port)))
+  for (const [index, result] of results.entries())
+    assert.match(result, /Name or service not known|Temporary failure in name resolution/, names[index])
   assert.equal(host.connections(), 0)
 })
 
@@ -72,7 +73,7 @@ test('I12 the agent cannot talk past the gate to a container on the uplink, on t
   const own = `sallyport-test-${process.pid}`
   assert.equal((await capture('docker', ['network', 'create', own])).code, 0)
   try {
-    for (const network of [`${session.name}_uplink`, 'bridge', own]) {
+    const tryOn = async (network: string): Promise<void> => {
       await using other = await neighbour(network)
       assert.equal(await connectFromHost(other.address, 8000), 'connected', 'the listener itself works')
       assert.match(await connectFromAgent(session, other.address, 8000), NO_WAY, network)
@@ -87,6 +88,7 @@ test('I12 the agent cannot talk past the gate to a container on the uplink, on t
       assert.ok(!log.includes('udp agent'), network)
       assert.equal(log.match(/^tcp /gm)?.length, 1, network)
     }
+    await Promise.all([`${session.name}_uplink`, 'bridge', own].map(tryOn))
   } finally {
     await capture('docker', ['network', 'rm', own])
   }
@@ -148,9 +150,9 @@ test('I12 without the sidecar no name is resolved, not even one that it allows',
   const { Id } = await session.inspect('sidecar')
   await capture('docker', ['pause', Id])
   try {
-    for (const name of ['api.demo.internal', 'upstream', 'elsewhere.demo.internal']) {
-      assert.notEqual((await session.agent(['getent', 'hosts', name])).code, 0, name)
-    }
+    const names = ['api.demo.internal', 'upstream', 'elsewhere.demo.internal']
+    const results = await Promise.all(names.map((name) => session.agent(['getent', 'hosts', name])))
+    for (const [index, { code }] of results.entries()) assert.notEqual(code, 0, names[index])
   } finally {
     await capture('docker', ['unpause', Id])
   }

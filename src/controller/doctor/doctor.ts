@@ -53,7 +53,7 @@ const JAIL_ROWS: readonly { readonly id: string; readonly what: string; readonly
     id: 'dns',
     what: 'names are asked of the gate alone (tried)',
     ways: ['dns'],
-    todo: 'the engine’s resolver asks somebody else, or nobody: update it (25.0.4 to 26.1.2 ask nobody)',
+    todo: 'the engine’s resolver asks somebody else, or nobody (25.0.4 to 26.1.2, where sessions go past it by a resolv.conf): update it',
   },
   {
     id: 'hardening',
@@ -77,7 +77,14 @@ export async function examine(parts: DoctorParts, signal: AbortSignal): Promise<
   const checks = [
     ...hostChecks(parts),
     ...engineChecks(parts, engine),
-    ...JAIL_ROWS.map(({ id, what, ways, todo }) => ({ id, what, run: async () => judge(await jail, ways, todo) })),
+    ...JAIL_ROWS.map(({ id, what, ways, todo }) => ({
+      id,
+      what,
+      run: async () => {
+        const outcome = judge(await jail, ways, todo)
+        return id === 'jail' ? { ...outcome, found: `${outcome.found} (${settingOf(await engine)})` } : outcome
+      },
+    })),
     {
       id: 'sockets',
       what: 'sockets of this machine can be mounted (tried)',
@@ -196,6 +203,11 @@ function noImage(image: string): { found: string; todo: string } {
     found: `${image} is not here`,
     todo: `docker build --target sidecar --tag ${image} . (in the folder of Sallyport), or docker pull`,
   }
+}
+
+/** What keeps the bridge of a jail from having an address of this machine. */
+function settingOf({ throwAway }: EngineFacts): string {
+  return throwAway.canIsolate ? 'inhibit_ipv4, gateway_mode_ipv4 isolated' : 'inhibit_ipv4'
 }
 
 function judge(rows: readonly SelftestRow[], ways: readonly WayId[], todo: string): Outcome {

@@ -43,8 +43,8 @@ export function checkVersion(version: string): Outcome {
   if (number >= 25_000_004 && number <= 26_001_002)
     return {
       state: 'warning',
-      found: `${version}: its resolver does not ask servers inside an internal network, so that names fail in the agent`,
-      todo: 'update to 26.1.3 or newer; until then programs must use the proxy variables, which need no names',
+      found: `${version}: its resolver does not ask servers inside an internal network`,
+      todo: 'update to 26.1.3 or newer; until then agents ask the gate by the resolv.conf that sessions mount',
     }
   return { state: 'ok', found: version }
 }
