@@ -233,6 +233,15 @@ test('a gate that is killed comes back, and has its secrets again from the daemo
   assert.equal(await inspected<string>(main.agent.container, '.State.StartedAt'), began)
 })
 
+test('I15-audit the audit of a session whose gate was killed holds, each of its chains in a file of its own', async () => {
+  await eventually(async () => {
+    const names = readdirSync(join(place.home, 'audit', 'sessions')).filter((name) => name.startsWith(main.id))
+    assert.deepEqual(names.toSorted(), [`${main.id}.2.jsonl`, `${main.id}.jsonl`])
+    const { ok, chains } = JSON.parse(await place.must(['audit', 'verify', '--json'])) as { ok: boolean; chains: number }
+    assert.equal(ok && chains >= 2, true)
+  })
+})
+
 test('an agent that is killed is shown as ended, runs nothing, and comes back by reset', async () => {
   process.kill(await inspected<number>(main.agent.container, '.State.Pid'), 'SIGKILL')
   await eventually(async () => {
@@ -395,6 +404,8 @@ test('down leaves nothing of a session, and afterwards the home has no value but
   const needles = [...keys, spoken].flatMap(spellingsOf)
   assert.deepEqual(await filesWith(place.home, needles), [])
   assert.ok(isAbsent(Buffer.from(place.printed()), needles))
-  const verified = await place.run(['audit', 'verify', join(place.home, 'audit', 'controller.jsonl')])
-  assert.equal(verified.code, 0, verified.stderr)
+  for (const path of [[], [join(place.home, 'audit', 'controller.jsonl')]]) {
+    const verified = await place.run(['audit', 'verify', ...path])
+    assert.equal(verified.code, 0, verified.stderr)
+  }
 })

@@ -70,7 +70,7 @@ test('an answer with another digest, to no question, or to one that is settled c
 
 test('a question of T1 is allowed by the password on stdin, by no key and no other password', async () => {
   await using operator = await openOperator()
-  await operator.presence.setPassword(undefined, secret(PASSWORD), never)
+  await operator.presence.setPassword(undefined, secret(PASSWORD))
   const { question, outcome } = await operator.ask(wishOf({ tier: 'T1' }))
   const direct = await fetchAnswer(operator, question, { kind: 'key' })
   assert.match(direct, /presence_failed/)
@@ -104,7 +104,7 @@ async function fetchAnswer(operator: Operator, question: Question, proof: unknow
 
 test('without stdin the password is asked for at the terminal, hidden, and nowhere that an agent is attached to', async () => {
   await using operator = await openOperator()
-  await operator.presence.setPassword(undefined, secret(PASSWORD), never)
+  await operator.presence.setPassword(undefined, secret(PASSWORD))
   const { question, outcome } = await operator.ask(wishOf({ tier: 'T1' }))
   const attached = `${process.execPath} -e 'setInterval(() => {}, 1000)' /opt/sallyport.mjs up & ${process.execPath} ${MAIN} approve ${question.id}; echo code=$?; kill %1`
   await using beside = openPty(['/bin/sh', '-c', attached], { env: operator.env })

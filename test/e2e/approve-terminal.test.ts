@@ -87,7 +87,7 @@ test('I??-surfaces a yes before the end of the question was on the screen, or to
 
 test('a password is asked for inside the view, is on no screen, and a wrong one answers nothing', async () => {
   await using operator = await openOperator()
-  await operator.presence.setPassword(undefined, secret(PASSWORD), never)
+  await operator.presence.setPassword(undefined, secret(PASSWORD))
   const { question, outcome } = await operator.ask(wishOf({ tier: 'T1', risk: { level: 'dangerous', reasons: ['it removes'] } }))
   await using pty = openInbox(operator)
   await pty.sees('1 waiting')
@@ -111,7 +111,7 @@ test('a password is asked for inside the view, is on no screen, and a wrong one 
 
 test('escape leaves the password prompt, gives the question back to others and answers nothing', async () => {
   await using operator = await openOperator()
-  await operator.presence.setPassword(undefined, secret(PASSWORD), never)
+  await operator.presence.setPassword(undefined, secret(PASSWORD))
   const { question } = await operator.ask(wishOf({ tier: 'T1' }))
   await using pty = openInbox(operator)
   await pty.sees('1 waiting')
@@ -257,7 +257,7 @@ test('hostile text reaches the terminal escaped: no sequence, no control and no 
 for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT'] as const)
   test(`${signal} in the middle of a password gives the terminal back`, async () => {
     await using operator = await openOperator()
-    await operator.presence.setPassword(undefined, secret(PASSWORD), never)
+    await operator.presence.setPassword(undefined, secret(PASSWORD))
     await operator.ask(wishOf({ tier: 'T1' }))
     const script = `${process.execPath} ${MAIN} approve; echo ended`
     await using pty = openPty(['/bin/sh', '-c', script], { env: operator.env })
