@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { chmod, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { test } from 'node:test'
@@ -116,4 +117,17 @@ test('I??-presence a first password that cannot be written is none', async (t) =
   await held.free()
   await presence.setPassword(undefined, secret(PASSWORD))
   assert.deepEqual((await setting.open()).available, ['T0', 'T1'])
+})
+
+test('I??-presence an attempt is on disk before it is looked at, so that ending the daemon in the middle gives no guess for free', async () => {
+  await using setting = await presenceHome()
+  await withPassword(setting)
+  const failuresOnDisk = (): unknown => record(readFileSync(setting.file, 'utf8'))['failures']
+  const presence = await setting.open()
+  const seen: unknown[] = []
+  const elapsed = setting.clock.elapsed.bind(setting.clock)
+  setting.clock.elapsed = () => (seen.push(failuresOnDisk()), elapsed())
+  await presence.prove('T1', password(), purpose(), never)
+  // Its clock is read when the wait is looked at, when the next wait begins, when the password was right, and for the evidence.
+  assert.deepEqual(seen, [0, 1, 1, 0])
 })

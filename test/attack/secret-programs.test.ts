@@ -134,7 +134,7 @@ for (const { name, source } of [
 test('a program that ends before it has read what it was given is no fault of the process', async () => {
   using programs = writePrograms({ take: 'exec 0<&-; exit 3' })
   const input = new Secret('TOKEN', CANARY.repeat(4_000))
-  assert.deepEqual(await runCommand({ argv: ['take'], env: programs.env, input }), { failed: 'its command failed: exit 3' })
+  assert.deepEqual(await runCommand({ argv: ['take'], env: programs.env, input }), { failed: 'its command failed: exit 3', exitCode: 3 })
 })
 
 test('a file that is no program, and one that may not be run, give a code and no crash', async () => {
