@@ -178,7 +178,7 @@ function lastOf(label: string, text: string, columns: number, mark: string): str
   const room = columns - cellsOf(label) - 1
   if (cellsOf(text) <= room) return `${label}${text}`
   let kept = ''
-  for (const char of [...text].toReversed()) {
+  for (const char of Array.from(text).toReversed()) {
     if (cellsOf(char + kept) + cellsOf(mark) > room) break
     kept = char + kept
   }

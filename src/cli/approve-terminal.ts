@@ -51,9 +51,9 @@ export async function showInbox(parts: ViewParts): Promise<void> {
   write(BEGIN)
   inbox.paint()
 
-  const listen = <A extends unknown[]>(on: NodeJS.EventEmitter, name: string, work: (...values: A) => void): void => {
-    on.on(name, work as (...values: unknown[]) => void)
-    lifetime.defer(() => void on.off(name, work as (...values: unknown[]) => void))
+  const listen = (on: NodeJS.EventEmitter, name: string, work: (chunk: Buffer) => void): void => {
+    on.on(name, work)
+    lifetime.defer(() => void on.off(name, work))
   }
   listen(stdin, 'data', (chunk: Buffer) => inbox.typed(chunk))
   listen(stdin, 'end', () => done.abort())

@@ -336,13 +336,13 @@ function pressInPrompt(view: View, prompt: Prompt, key: Key): Step {
   const { text } = prompt
   const write = (next: string): Step => still({ ...view, prompt: { kind: 'message', text: next } })
   if (key === 'escape') return still({ ...view, prompt: undefined })
-  if (key === 'backspace') return write([...text].slice(0, -1).join(''))
+  if (key === 'backspace') return write(Array.from(text).slice(0, -1).join(''))
   if (key === 'enter') {
     const question = openedQuestion(view)
     if (question === undefined || !waits(question)) return still({ ...view, prompt: undefined, notice: 'it is settled already' })
     return send(view, question, { decision: 'deny', scope: 'once', proof: 'key', ...(text.trim() !== '' && { message: text.trim() }) })
   }
-  return [...key].length === 1 && [...text].length < LIMITS.viewMessageCharsMax ? write(text + key) : still(view)
+  return Array.from(key).length === 1 && Array.from(text).length < LIMITS.viewMessageCharsMax ? write(text + key) : still(view)
 }
 
 function passwordTyped(view: View, { isGiven, why }: { readonly isGiven: boolean; readonly why?: string }): Step {

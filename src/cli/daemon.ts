@@ -7,6 +7,10 @@ import { beginForeground } from './foreground.ts'
 import { vaultAccess } from './vault-access.ts'
 
 const DAEMON = 'sallyport daemon [--web H:P | --no-web]'
+const FLAGS = {
+  web: { type: 'string' },
+  'no-web': { type: 'boolean', default: false },
+} as const
 
 export const daemonCommand: Command = {
   summary: 'run the controller: sessions, leases, vault and audit of this host',
@@ -31,11 +35,7 @@ daemon takes them over.
   DOCKER_HOST                       the engine (default unix:///var/run/docker.sock)
 `,
   async run(argv, io) {
-    const { values } = parseFlags(
-      argv,
-      { web: { type: 'string' }, 'no-web': { type: 'boolean', default: false } },
-      { min: 0, max: 0, usage: DAEMON },
-    )
+    const { values } = parseFlags(argv, FLAGS, { min: 0, max: 0, usage: DAEMON })
     const webPort = webPortOf(values.web, values['no-web'])
     if (process.getuid === undefined) throw new SallyportError('config_invalid', 'the controller runs on Linux and macOS')
     const { log, stop } = beginForeground(io)

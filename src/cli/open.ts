@@ -75,7 +75,7 @@ async function openByFile(home: string, url: string, opener: string, io: Io): Pr
   const file = join(home, 'open.html')
   const page = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Sallyport</title><script>location.replace(${JSON.stringify(url)})</script>`
   await replacePrivateFile(file, page, system)
-  const child = spawn(opener, [file], { stdio: 'ignore', detached: true, env: io.env as NodeJS.ProcessEnv })
+  const child = spawn(opener, [file], { stdio: 'ignore', detached: true, env: io.env })
   child.unref()
   try {
     await once(child, 'spawn')

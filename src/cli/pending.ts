@@ -32,7 +32,8 @@ What agents ask and nobody has answered yet: id, time left, tier, risk, session,
       { min: 0, max: 0, usage: PENDING },
     )
     const daemon = daemonClient(homeOf(io.env), `pending ${process.pid}`)
-    const { summary } = wordingFor(io.env)
+    const wording = wordingFor(io.env)
+    const summary = (question: Question): string => wording.summary(question)
     const isMeant = ({ asker }: Question): boolean => values.session === undefined || asker.session === values.session
     const tell = (question: Question): void => io.out(values.json ? visibleJsonLine(question) : lineOf(question, summary))
     if (values.watch) {

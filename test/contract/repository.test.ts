@@ -41,10 +41,12 @@ test('no source has more than 400 lines', () => {
   }
 })
 
-test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, unlocked with or filled in, and where a server or proxy of the operator is told its password', () => {
+test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, unlocked with or filled in, and where the operator’s password is given or looked at, or that of a server or proxy of theirs', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [
     'src/cli/approver.ts',
+    'src/cli/proposals.ts',
+    'src/cli/send-answer.ts',
     'src/controller/executor/joint-redaction.ts',
     'src/controller/notify/ntfy.ts',
     'src/controller/notify/post.ts',

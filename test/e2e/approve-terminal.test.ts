@@ -1,3 +1,5 @@
+// Escape sequences are what this is about.
+/* oxlint-disable no-control-regex */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -249,7 +251,7 @@ test('hostile text reaches the terminal escaped: no sequence, no control and no 
   assert.match(text, /\\u\{202E\}/)
   assert.match(text, /\\u\{1B\}/)
   // Ours are: modes, home, erase, attributes.
-  const rest = text.replace(/\x1b\[(?:\?\d+[hl]|H|2?J|[\d;]*m|K|!p|\d* q)|\x1b[()]B|\x1b[78>]|\r+\n|\x0f/g, '')
+  const rest = text.replace(/\x1b\[(?:\?\d+[hl]|H|2?J|[\d;]*m|K|!p|\d* q)|\x1b[()]B|\x1b[78>]|\r+\n|[\x0f\x18]/g, '')
   const left = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.exec(rest)
   assert.equal(left, null, JSON.stringify(rest.slice((left?.index ?? 0) - 20, (left?.index ?? 0) + 20)))
 })

@@ -16,7 +16,7 @@ const ASCII: Wording = wordingFor({ LANG: 'C' })
 const WIDE =
   /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
 function columnsOf(text: string): number {
-  return [...text].reduce((sum, char) => sum + (/\p{M}/u.test(char) ? 0 : WIDE.test(char) ? 2 : 1), 0)
+  return Array.from(text).reduce((sum, char) => sum + (/\p{M}/u.test(char) ? 0 : WIDE.test(char) ? 2 : 1), 0)
 }
 
 const text = fc.oneof(
@@ -76,18 +76,20 @@ const input: fc.Arbitrary<Input> = fc.oneof(
   { weight: 1, arbitrary: text.map((why) => ({ kind: 'refused' as const, id: 'q-1', why })) },
   { weight: 1, arbitrary: fc.subarray([...TIERS]).map((available) => ({ kind: 'approver' as const, available })) },
 )
-const waited = fc.integer({ min: 0, max: 700 })
+const waitedMs = fc.integer({ min: 0, max: 700 })
 const press = (one: string): Input => ({ kind: 'key', key: one, isAlone: true })
 /** What somebody does who means to answer. */
 const look = fc
-  .tuple(fc.integer({ min: 0, max: 60 }), fc.constantFrom('a', 'a', 's', 'r', 'd', 'y'), waited, waited)
+  .tuple(fc.integer({ min: 0, max: 60 }), fc.constantFrom('a', 'a', 's', 'r', 'd', 'y'), waitedMs, waitedMs)
   .map(([pages, last, before, after]): [Input, number][] => [
     [press('enter'), before],
     ...Array.from({ length: pages }, (): [Input, number] => [press('pagedown'), 1]),
     [press(last), after],
   ])
 const story = fc
-  .array(fc.oneof({ weight: 5, arbitrary: fc.tuple(input, waited).map((one) => [one]) }, { weight: 2, arbitrary: look }), { maxLength: 40 })
+  .array(fc.oneof({ weight: 5, arbitrary: fc.tuple(input, waitedMs).map((one) => [one]) }, { weight: 2, arbitrary: look }), {
+    maxLength: 40,
+  })
   .map((parts) => parts.flat())
 
 /** Goes through a story; `each` sees every state with what led to it. */
