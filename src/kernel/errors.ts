@@ -1,3 +1,5 @@
+import { REQUEST_ERRORS, type ErrorTable } from './request-errors.ts'
+
 /**
  * Every code that the product answers with. `docs/ERRORS.md` is held to this table by a contract test.
  *
@@ -289,83 +291,8 @@ export const ERRORS = {
   stream_lost: { to: 'operator', exit: 1, means: 'The stream to or from a session broke off, or was not one of this protocol.' },
   policy_exists: { to: 'operator', exit: 1, means: 'There is a policy for this workspace already. It is never overwritten unasked.' },
   selftest_failed: { to: 'operator', exit: 1, means: 'A way out of the session is open, or could not be tried. Its agent is not started.' },
-  command_not_allowed: {
-    to: 'agent',
-    status: 403,
-    means: 'The policy denies this host command, or it is of a class that nothing can allow.',
-  },
-  command_disabled: { to: 'agent', status: 403, means: 'The policy has host commands switched off.' },
-  login_required: { to: 'operator', exit: 1, means: 'The page is not logged in: its link was used or is too old, or its login has ended.' },
-  origin_refused: {
-    to: 'operator',
-    exit: 1,
-    means: 'A request to the page’s listener is not one of the operator’s own page, and was not looked at.',
-  },
-  login_not_found: { to: 'operator', exit: 1, means: 'No page is logged in by this id.' },
-  page_off: { to: 'operator', exit: 1, means: 'The daemon has no page: it was started without one.' },
-  terminal_unsafe: {
-    to: 'operator',
-    exit: 1,
-    means: 'The terminal is one that an agent is attached to, or none: nothing is answered there.',
-  },
-  presence_failed: {
-    to: 'operator',
-    exit: 1,
-    means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
-  },
-  question_not_found: { to: 'operator', exit: 1, means: 'There is no question of this id.' },
-  question_settled: {
-    to: 'operator',
-    exit: 1,
-    means: 'The question is answered, expired or withdrawn already, or just being answered. Nothing was changed.',
-  },
-  question_claimed: { to: 'operator', exit: 1, means: 'Somebody else is at this question. Denying it is possible all the same.' },
-  digest_mismatch: {
-    to: 'operator',
-    exit: 1,
-    means: 'The answer is not for this question as it was shown: its digest is another one. Nothing was changed.',
-  },
-  presence_required: {
-    to: 'operator',
-    exit: 1,
-    means: 'Allowing this needs a stronger proof that the operator is there. Nothing was changed.',
-  },
-  answered_too_soon: {
-    to: 'operator',
-    exit: 1,
-    means: 'The answer came so soon after the question that it was meant for something else. Nothing was changed: look, and answer again.',
-  },
-  answer_invalid: { to: 'operator', exit: 2, means: 'The answer does not fit its question: its scope, rule or end. Nothing was changed.' },
-  approvals_invalid: {
-    to: 'operator',
-    exit: 1,
-    means: 'The file of the questions is damaged, foreign, open to others or of a newer version. It is never replaced silently.',
-  },
-  approvals_write_failed: {
-    to: 'operator',
-    exit: 1,
-    means: 'A question or its answer could not be written down, as on a full disk. Nothing runs by it.',
-  },
-  command_invalid: {
-    to: 'agent',
-    status: 400,
-    means: 'The host command cannot be run as it is: its program, folder or arguments are not what they must be.',
-  },
-  executable_changed: {
-    to: 'agent',
-    status: 409,
-    means: 'What the host command would run is not any more what was looked at. Nothing ran.',
-  },
-  command_timed_out: { to: 'agent', status: 504, means: 'The host command took too long and was ended.' },
-  command_cancelled: { to: 'agent', status: 499, means: 'The host command was called off and ended.' },
-  command_not_started: { to: 'agent', status: 500, means: 'The program of the host command could not be started.' },
-  sandbox_unavailable: {
-    to: 'agent',
-    status: 403,
-    means: 'The host command may run only in a sandbox, and there is none on this machine.',
-  },
-  notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
-} as const satisfies Record<string, { means: string } & ({ to: 'agent'; status: number } | { to: 'operator'; exit: 1 | 2 })>
+  ...REQUEST_ERRORS,
+} as const satisfies ErrorTable
 
 export type ErrorCode = keyof typeof ERRORS
 /** Codes that an agent may see. */

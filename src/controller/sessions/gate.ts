@@ -90,24 +90,7 @@ export async function openGateLink(
       }
     },
     policyDigest: () => parts.policyDigest(id),
-    authority() {
-      // After a restart of the controller the key is gone with its memory. A sidecar that runs on has its own still.
-      if (live.authority === undefined) {
-        live.authority = parts.createAuthority(id)
-        hooks.renew(live.authority)
-      }
-      return live.authority
-    },
-    keepAuthority(authority) {
-      // One that the agent does not trust would be of no use to it, whoever says that it is the session's.
-      if (live.authority !== undefined || !isTrusted(sessionFolder(parts.home, id), authority.certificatePem)) return
-      try {
-        authorityFrom(authority, parts.system)
-        live.authority = authority
-      } catch (error) {
-        parts.log.warn({ session: id, code: codeOf(error) }, 'the authority of the gate cannot be kept: its next start gets another')
-      }
-    },
+    ...authorityVerbs(parts, live, hooks.renew),
     agentLeases: () => record.agentLeases,
     async attachAgain() {
       const { sidecar } = (parts.state.row(id)?.record as SessionRecord | undefined)?.ids ?? {}
@@ -129,6 +112,35 @@ export async function openGateLink(
 function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSession, 'onAgent' | 'onAsk'> {
   if (requests === undefined) return {}
   return { onAgent: (call, signal) => requests.call(id, call, signal), onAsk: (ask, signal) => requests.ask(id, ask, signal) }
+}
+
+/** The session's authority in memory: made for it, or, after a restart of the controller, the one that its gate serves with. */
+function authorityVerbs(
+  parts: SessionParts,
+  live: LiveSession,
+  renew: (authority: AuthorityPair) => void,
+): Pick<LinkedSession, 'authority' | 'keepAuthority'> {
+  const { id } = live
+  return {
+    authority() {
+      // The gate has ended while no controller was there: with both, the key is gone.
+      if (live.authority === undefined) {
+        live.authority = parts.createAuthority(id)
+        renew(live.authority)
+      }
+      return live.authority
+    },
+    keepAuthority(authority) {
+      // One that the agent does not trust would be of no use to it, whoever says that it is the session's.
+      if (live.authority !== undefined || !isTrusted(sessionFolder(parts.home, id), authority.certificatePem)) return
+      try {
+        authorityFrom(authority, parts.system)
+        live.authority = authority
+      } catch (error) {
+        parts.log.warn({ session: id, code: codeOf(error) }, 'the authority of the gate cannot be kept: its next start gets another')
+      }
+    },
+  }
 }
 
 function roleOf({ role }: Pick<SessionRecord, 'role'>) {
