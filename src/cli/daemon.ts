@@ -22,7 +22,7 @@ only this user can open. Ended by SIGTERM or Ctrl-C; the sessions go on without 
 daemon takes them over.
 
   --web H:P                         where the operator's page is served: loopback only, so H is localhost, 127.0.0.1 or [::1], and all of
-                                    them mean both addresses (default localhost:${OPERATOR_PORT}; port 0 takes any)
+                                    them mean both addresses (default localhost:${OPERATOR_PORT}, where that is free; port 0 takes any)
   --no-web                          no page
   SALLYPORT_HOME                    state of the controller (default ~/.sallyport)
   SALLYPORT_SIDECAR_IMAGE           image of the gate (default sallyport/sidecar of this version)
@@ -36,14 +36,14 @@ daemon takes them over.
 `,
   async run(argv, io) {
     const { values } = parseFlags(argv, FLAGS, { min: 0, max: 0, usage: DAEMON })
-    const webPort = webPortOf(values.web, values['no-web'])
+    const page = pageOf(values.web, values['no-web'])
     if (process.getuid === undefined) throw new SallyportError('config_invalid', 'the controller runs on Linux and macOS')
     const { log, stop } = beginForeground(io)
     // A core dump would have every secret in it; so would what a debugger reads that SIGUSR1 lets in.
     process.on('SIGUSR1', () => undefined)
     if (!(await withoutCoreDumps())) log.warn('core dumps are not off: a crash may write secrets to the disk; start it after "ulimit -c 0"')
     await using controller = await openController(
-      { home: homeOf(io.env), packageRoot, env: io.env, unlock: vaultAccess(io.env).unlock, ...(webPort !== undefined && { webPort }) },
+      { home: homeOf(io.env), packageRoot, env: io.env, unlock: vaultAccess(io.env).unlock, ...(page && { web: page }) },
       log,
     )
     const { socket, web } = controller
@@ -55,13 +55,13 @@ daemon takes them over.
 }
 
 /** @throws usage, config_invalid */
-function webPortOf(web: string | undefined, isOff: boolean): number | undefined {
+function pageOf(web: string | undefined, isOff: boolean): { readonly port: number; readonly isDefault: boolean } | undefined {
   if (isOff && web !== undefined)
     throw new SallyportError('usage', '--web and --no-web contradict each other', { hint: `usage: ${DAEMON}` })
   if (isOff) return undefined
-  if (web === undefined) return OPERATOR_PORT
+  if (web === undefined) return { port: OPERATOR_PORT, isDefault: true }
   const port = /^(?:localhost|127\.0\.0\.1|\[::1\]):(\d{1,5})$/.exec(web)?.[1]
-  if (port !== undefined && Number(port) < 65_536) return Number(port)
+  if (port !== undefined && Number(port) < 65_536) return { port: Number(port), isDefault: false }
   throw new SallyportError('config_invalid', `--web "${web}" is no address of this machine's loopback with a port`, {
     hint: `write it as localhost:${OPERATOR_PORT}: nobody else can reach it there`,
   })

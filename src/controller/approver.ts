@@ -1,29 +1,39 @@
 import { join } from 'node:path'
 import type { Audit } from '../audit/audit.ts'
+import { SallyportError } from '../kernel/errors.ts'
+import type { Leases } from '../lease/lease.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { checkPolicy, formatDiagnostic } from '../policy/policy.ts'
 import { openApprovals, type Approvals } from './approvals/approvals.ts'
 import { openPresence, type Presence } from './presence/presence.ts'
 import { createProposals, type Proposals, type ProposalWish } from './proposals/proposals.ts'
-import { createRequests, type RequestPlace, type Requests } from './requests/requests.ts'
+import { createPlaces } from './requests/place.ts'
+import { createRequests, type Requests } from './requests/requests.ts'
 import { rememberComplaint } from './requests/remember.ts'
+import { entitledOf } from './session-facts.ts'
+import type { SessionSecrets } from './session-secrets.ts'
+import type { Sessions } from './sessions/sessions.ts'
+import type { StateFile } from './state.ts'
 
 export type ApproverParts = {
   /** `$SALLYPORT_HOME` */
   readonly home: string
-  readonly policyDirs: readonly string[]
+  /** The folder of the installation. */
+  readonly packageRoot: string
   readonly env: Readonly<Record<string, string | undefined>>
+  readonly state: StateFile
+  readonly leases: Pick<Leases, 'verify' | 'verifyShort'>
+  readonly secrets: Pick<SessionSecrets, 'shown'>
+  readonly workspace: { refuseSuspect(kept: unknown): Promise<void> }
   readonly audit: Audit
-  /** A session that runs. @throws session_not_running */
-  readonly place: (session: string) => RequestPlace
-  /** @throws lease_invalid */
-  readonly checkLease: (session: string, lease: string) => void
-  /** The policy of every session of this workspace is to be read anew; of all sessions without one. */
-  readonly refresh: (workspace: string | undefined) => Promise<void>
+  /** Filled in once they are there: what is asked of the host comes from sessions. */
+  readonly late: Late
   readonly system: System
   readonly log: Log
 }
+
+export type Late = { sessions?: Pick<Sessions, 'list' | 'refreshPolicy'>; web?: { readonly port: number } | undefined }
 
 /** All that stands between what an agent asks of the host and what is done. */
 export type Approver = AsyncDisposable & {
@@ -35,7 +45,9 @@ export type Approver = AsyncDisposable & {
 
 /** @throws approvals_invalid, approvals_write_failed, audit_unavailable */
 export async function openApprover(parts: ApproverParts): Promise<Approver> {
-  const { home, audit, system, log } = parts
+  const { home, state, audit, late, system, log } = parts
+  const policyDirs = [join(parts.packageRoot, 'policies'), join(home, 'policies')]
+  const refresh = (workspace: string | undefined): Promise<void> => refreshPolicies(late.sessions, workspace)
   await using open = new AsyncDisposableStack()
   const record = (event: Parameters<Audit['append']>[0]): Promise<void> => audit.append(event)
   const approvals = open.use(
@@ -48,9 +60,9 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
         folder: join(home, 'policies', 'remembered'),
         complaint: rememberComplaint,
         changed: (workspace) =>
-          void parts
-            .refresh(workspace)
-            .catch((error: unknown) => log.error({ workspace, cause: String(error) }, 'a policy could not be read anew')),
+          void refresh(workspace).catch((error: unknown) =>
+            log.error({ workspace, cause: String(error) }, 'a policy could not be read anew'),
+          ),
       },
     }),
   )
@@ -58,14 +70,30 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
   const proposals = createProposals({
     home,
     approvals,
-    check: (target, wish) => Promise.resolve(problemsOf(target, wish, parts.policyDirs)),
+    check: (target, wish) => Promise.resolve(problemsOf(target, wish, policyDirs)),
     audit: ({ what, id, target, digest }) =>
       record({ event: 'operator', did: `proposal_${what}`, details: `${id} ${target} sha256 ${digest}` }),
-    onChanged: (of, workspace) => (of === 'policy' ? parts.refresh(workspace) : Promise.resolve()),
+    onChanged: (of, workspace) => (of === 'policy' ? refresh(workspace) : Promise.resolve()),
     system,
   })
   const requests = open.use(
-    createRequests({ home, env: parts.env, approvals, proposals, place: parts.place, checkLease: parts.checkLease, audit: record, system }),
+    createRequests({
+      home,
+      env: parts.env,
+      approvals,
+      proposals,
+      place: createPlaces({
+        home,
+        state,
+        policyOf: (session) => entitledOf(session, home, state).policy,
+        secretsOf: (session) => parts.secrets.shown(session),
+        refuseSuspect: (kept) => parts.workspace.refuseSuspect(kept),
+        operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
+      }),
+      checkLease: (session, lease) => checkAgentLease(parts.leases, session, lease),
+      audit: record,
+      system,
+    }),
   )
   const running = open.move()
   return { approvals, presence, proposals, requests, [Symbol.asyncDispose]: () => running.disposeAsync() }
@@ -92,4 +120,24 @@ function isJsonObject(text: string): boolean {
   } catch {
     return false
   }
+}
+
+/** I42 @throws unauthenticated */
+function checkAgentLease(leases: ApproverParts['leases'], session: string, lease: string): void {
+  try {
+    if (leases.verifyShort(lease, session)) return
+    leases.verify(lease, { audience: 'agent', session })
+  } catch (cause) {
+    throw new SallyportError('unauthenticated', 'the lease is not the one of this session, or was revoked', { cause })
+  }
+}
+
+/** Those of one workspace, or all. One that has a fault keeps the policy that it has. */
+async function refreshPolicies(sessions: Late['sessions'], workspace: string | undefined): Promise<void> {
+  const meant = (sessions?.list() ?? []).filter(
+    (one) => one.state === 'running' && one.project === undefined && (workspace === undefined || one.workspace === workspace),
+  )
+  const results = await Promise.allSettled(meant.map(({ id }) => sessions?.refreshPolicy(id)))
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }

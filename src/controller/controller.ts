@@ -1,6 +1,5 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import type { FastifyInstance } from 'fastify'
 import type { Audit } from '../audit/audit.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
@@ -10,32 +9,23 @@ import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
 import { openVault, type Unlock } from '../vault/vault.ts'
-import { openApprover } from './approver.ts'
+import { openApprover, type Late } from './approver.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
-import { addOpenRoute } from './operator/login-routes.ts'
-import { Logins } from './operator/logins.ts'
-import { addOperatorRoutes } from './operator/operator-routes.ts'
-import { openOperatorApi } from './operator/operator.ts'
-import { takeStreams } from './operator/streams.ts'
-import { addProposalRoutes } from './operator/proposal-routes.ts'
-import { addQuestionRoutes } from './operator/question-routes.ts'
-import type { Surface } from './operator/route-table.ts'
-import { openWeb, type Web } from './operator/web.ts'
-import { createPlanning, plannedPolicy, type Planning } from './planning.ts'
+import { openNotify } from './notify/notify.ts'
+import { openSurfaces } from './operator/surfaces.ts'
+import { createPlanning, type Planning } from './planning.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
-import { createPlaces } from './requests/place.ts'
 import { openHomeAudit } from './record/home-audit.ts'
 import { createSessionChains } from './session-chains.ts'
 import { openLateVault } from './late-vault.ts'
-import { createSessionSecrets, type Entitled } from './session-secrets.ts'
+import { entitledOf, keptOf } from './session-facts.ts'
+import { createSessionSecrets } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
-import { projectPolicy } from './sessions/project-file.ts'
-import { policyFolder } from './sessions/session-names.ts'
 import { createRedaction, shownText } from './terminal/redacted.ts'
-import { createSessions, type SessionParts, type SessionRecord, type Sessions } from './sessions/sessions.ts'
+import { createSessions, type SessionParts, type Sessions } from './sessions/sessions.ts'
 import { openTrust } from './sessions/workspace-trust.ts'
 import { openState, type StateFile } from './state.ts'
 import { createWorkspaceGuard } from './workspace-guard.ts'
@@ -48,8 +38,8 @@ export type ControllerConfig = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Where the vault's key is to be had without asking anybody. */
   readonly unlock: Unlock
-  /** Port of the page on loopback; 0 takes any, and without one there is none. */
-  readonly webPort?: number
+  /** Port of the page on loopback; 0 takes any, and without one there is none. Nobody chose a default: where it is taken there is no page. */
+  readonly web?: { readonly port: number; readonly isDefault: boolean }
 }
 
 export type Controller = AsyncDisposable & { readonly socket: string; /** URL of the page. */ readonly web?: string }
@@ -77,24 +67,23 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const engine = createDockerEngine(engineAddress(config.env))
   const workspace = createWorkspaceGuard(home, () => keptOf(state), system)
-  // Known once they are there: what is asked of the host comes from sessions.
-  const late: { sessions?: Sessions; web?: Web } = {}
+  const late: Late = {}
+  const redact = (session: string, text: string): string =>
+    shownText(
+      createRedaction(() => secrets.shown(session)),
+      text,
+    )
   const approver = parts.use(
     await openApprover({
       home,
-      policyDirs: [join(config.packageRoot, 'policies'), join(home, 'policies')],
+      packageRoot: config.packageRoot,
       env: config.env,
+      state,
+      leases,
+      secrets,
+      workspace,
       audit,
-      place: createPlaces({
-        home,
-        state,
-        policyOf: (session) => entitledOf(session, home, state).policy,
-        secretsOf: (session) => secrets.shown(session),
-        refuseSuspect: (kept) => workspace.refuseSuspect(kept),
-        operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
-      }),
-      checkLease: (session, lease) => checkAgentLease(leases, session, lease),
-      refresh: (folder) => refreshPolicies(late.sessions, folder),
+      late,
       system,
       log,
     }),
@@ -111,11 +100,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
       workspace,
       requests,
       secrets: (session, signal) => secrets.bundle(session, signal),
-      printed: (session, text) =>
-        shownText(
-          createRedaction(() => secrets.shown(session)),
-          text,
-        ),
+      printed: redact,
       createAuthority: (session) => makeAuthorityPems(session, system),
       auditLines: (session, lines) => chains.append(session, lines),
       lastAuditLine: (session) => chains.last(session),
@@ -133,30 +118,24 @@ export async function openController(config: ControllerConfig, log: Log, system:
   parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
   await sessions.adopt(running.signal)
 
-  const socket = freeSocketPath(home)
   const host = { sessions, kept: () => keptOf(state), state, leases, secrets, audit, system }
-  const logins = parts.use(new Logins(system))
-  const addRoutes = (app: FastifyInstance, surface: Surface): void => {
-    addOperatorRoutes(app, host, running.signal)
-    addQuestionRoutes(app, approver, surface)
-    addProposalRoutes(app, approver)
-  }
-  const { webPort } = config
-  const web =
-    webPort === undefined ? undefined : parts.use(await openWeb({ port: webPort, logins, addRoutes: (app) => addRoutes(app, 'web'), log }))
-  if (web) late.web = web
+  const surfaces = parts.use(await openSurfaces(freeSocketPath(home), config.web, { ...host, ...approver, signal: running.signal, log }))
+  late.web = surfaces.web
   parts.use(
-    await openOperatorApi(
-      socket,
-      (app) => {
-        addRoutes(app, 'socket')
-        addOpenRoute(app, logins, web?.url)
-      },
-      takeStreams(sessions, (session) => secrets.shown(session), running.signal, log),
+    await openNotify({
+      home,
+      approvals: approver.approvals,
+      attest: (means, of) => approver.presence.attest(means, of),
+      resolveSecret: (key) => vault.get(key),
+      redact,
+      ...(surfaces.web && { link: surfaces.web.url }),
+      environment: config.env,
+      system,
       log,
-    ),
+    }),
   )
   const open = parts.move()
+  const { socket, web } = surfaces
   return { socket, ...(web && { web: web.url }), [Symbol.asyncDispose]: () => open.disposeAsync() }
 }
 
@@ -198,41 +177,6 @@ function auditOf(audit: Audit, onOver: (session: string) => Promise<void>): Sess
       ...(details && { details: details.join('\n') }),
     })
   }
-}
-
-/** I42 @throws unauthenticated */
-function checkAgentLease(leases: Leases, session: string, lease: string): void {
-  try {
-    if (leases.verifyShort(lease, session)) return
-    leases.verify(lease, { audience: 'agent', session })
-  } catch (cause) {
-    throw new SallyportError('unauthenticated', 'the lease is not the one of this session, or was revoked', { cause })
-  }
-}
-
-/** Those of one workspace, or all. One that has a fault keeps the policy that it has. */
-async function refreshPolicies(sessions: Sessions | undefined, workspace: string | undefined): Promise<void> {
-  const meant = (sessions?.list() ?? []).filter(
-    (one) => one.state === 'running' && one.project === undefined && (workspace === undefined || one.workspace === workspace),
-  )
-  const results = await Promise.allSettled(meant.map(({ id }) => sessions?.refreshPolicy(id)))
-  const failed = results.find((result) => result.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
-}
-
-/** What of a session decides which secrets it gets. */
-function entitledOf(session: string, home: string, state: StateFile): Entitled {
-  const { workspace, role, project } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
-  const holder = { ...(workspace !== undefined && { workspace }), ...(role !== undefined && { role }) }
-  return { policy: project === undefined ? plannedPolicy(policyFolder(home, session)) : projectPolicy(home, project), holder }
-}
-
-/** Of a compose project nothing is mounted before its gate has come. */
-function keptOf(state: StateFile): unknown[] {
-  return state.live().flatMap(({ state: at, record }) => {
-    const { kept, project } = record as { kept?: unknown; project?: string }
-    return project !== undefined && at === 'starting' ? [] : [kept]
-  })
 }
 
 function imagesOf(env: ControllerConfig['env']): { sidecar: string; agent: string } {

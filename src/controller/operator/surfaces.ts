@@ -1,0 +1,61 @@
+import type { FastifyInstance } from 'fastify'
+import { codeOf } from '../../kernel/errors.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { Approver } from '../approver.ts'
+import type { Host } from '../controller.ts'
+import { addOpenRoute } from './login-routes.ts'
+import { Logins } from './logins.ts'
+import { addOperatorRoutes } from './operator-routes.ts'
+import { openOperatorApi } from './operator.ts'
+import { addProposalRoutes } from './proposal-routes.ts'
+import { addQuestionRoutes } from './question-routes.ts'
+import type { Surface } from './route-table.ts'
+import { takeStreams } from './streams.ts'
+import { openWeb, type Web, type WebOptions } from './web.ts'
+
+export type SurfacesParts = Host &
+  Pick<Approver, 'approvals' | 'presence' | 'proposals'> & { readonly signal: AbortSignal; readonly log: Log }
+
+export type Surfaces = AsyncDisposable & { readonly socket: string; readonly web: Web | undefined }
+
+/**
+ * Where the operator is answered: the socket for the commands, and the loopback listener for the page, with one table of routes.
+ * @param page its port, 0 for any; without one, or where the default one is taken, there is no page
+ * @throws listen_failed
+ */
+export async function openSurfaces(
+  socket: string,
+  page: { readonly port: number; readonly isDefault: boolean } | undefined,
+  parts: SurfacesParts,
+): Promise<Surfaces> {
+  await using open = new AsyncDisposableStack()
+  const { sessions, secrets, system, signal, log } = parts
+  const logins = open.use(new Logins(system))
+  const addRoutes = (app: FastifyInstance, surface: Surface): void => {
+    addOperatorRoutes(app, parts, signal)
+    addQuestionRoutes(app, parts, surface)
+    addProposalRoutes(app, parts)
+  }
+  const addToPage = (app: FastifyInstance): void => addRoutes(app, 'web')
+  const web = page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, log }))
+  if (web) open.use(web)
+  const addToSocket = (app: FastifyInstance): void => {
+    addRoutes(app, 'socket')
+    addOpenRoute(app, logins, web?.url)
+  }
+  const streams = takeStreams(sessions, (session) => secrets.shown(session), signal, log)
+  open.use(await openOperatorApi(socket, addToSocket, streams, log))
+  const running = open.move()
+  return { socket, web, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+/** @throws listen_failed for a port that somebody chose */
+async function openPage(isDefault: boolean, options: WebOptions): Promise<Web | undefined> {
+  try {
+    return await openWeb(options)
+  } catch (error) {
+    if (!isDefault || codeOf(error) !== 'listen_failed') throw error
+    options.log.warn({ port: options.port }, 'the page has no port: another daemon has it; choose one with --web, or none with --no-web')
+    return undefined
+  }
+}
