@@ -290,7 +290,7 @@ function answerKey(view: View, opened: Opened, key: 'a' | 's' | 'r' | 'd' | 'y',
   if (!view.isConnected) return say('the daemon does not answer')
   if (!isAlone) return say('several keys at once: nothing was answered')
   if (key === 'd') return { view: { ...view, prompt: { kind: 'message', text: '' } }, effects: [] }
-  // I??-surfaces: a yes is only to what was on the screen, all of it.
+  // I52: a yes is only to what was on the screen, all of it.
   if (opened.completeMs === undefined) return say('there is more: scroll to its end first')
   if (!isArmed(view)) return say('too soon: look at it, then press again')
   if (opened.step === 'remember') return key === 'y' ? allow(view, question, 'remember') : say('y remembers it, q goes back')

@@ -12,7 +12,7 @@ const OURS = /(?:^|\/)(?:sallyport(?:\.mjs)?|main\.(?:ts|js))$/
 
 /**
  * Refuses a terminal that an agent is attached to, or that is in a session: what is shown there may be the agent's, and what is typed may
- * reach it. I??-surfaces
+ * reach it. I49
  * @throws terminal_unsafe
  */
 export async function refuseSharedTerminal(env: Io['env']): Promise<void> {

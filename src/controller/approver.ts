@@ -122,7 +122,7 @@ function isJsonObject(text: string): boolean {
   }
 }
 
-/** I42 @throws unauthenticated */
+/** I53 @throws unauthenticated */
 function checkAgentLease(leases: ApproverParts['leases'], session: string, lease: string): void {
   try {
     if (leases.verifyShort(lease, session)) return
@@ -137,7 +137,7 @@ async function refreshPolicies(sessions: Late['sessions'], workspace: string | u
   const meant = (sessions?.list() ?? []).filter(
     (one) => one.state === 'running' && one.project === undefined && (workspace === undefined || one.workspace === workspace),
   )
-  const results = await Promise.allSettled(meant.map(({ id }) => sessions?.refreshPolicy(id)))
+  const results = await Promise.allSettled(meant.map(async ({ id }) => sessions?.refreshPolicy(id)))
   const failed = results.find((result) => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
 }

@@ -15,13 +15,14 @@ import { createLinks } from './links/links.ts'
 import { openNotify } from './notify/notify.ts'
 import { openSurfaces } from './operator/surfaces.ts'
 import { createPlanning, type Planning } from './planning.ts'
+import type { Requests } from './requests/requests.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { openHomeAudit } from './record/home-audit.ts'
-import { createSessionChains } from './session-chains.ts'
+import { createSessionChains, type SessionChains } from './session-chains.ts'
 import { openLateVault } from './late-vault.ts'
 import { entitledOf, keptOf } from './session-facts.ts'
-import { createSessionSecrets } from './session-secrets.ts'
+import { createSessionSecrets, type SessionSecrets } from './session-secrets.ts'
 import { createDockerEngine } from './sessions/docker-engine.ts'
 import { engineAddress } from './sessions/engine-address.ts'
 import { createRedaction, shownText } from './terminal/redacted.ts'
@@ -65,7 +66,6 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system, audit.copySession))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
-  const engine = createDockerEngine(engineAddress(config.env))
   const workspace = createWorkspaceGuard(home, () => keptOf(state), system)
   const late: Late = {}
   const redact = (session: string, text: string): string =>
@@ -88,32 +88,10 @@ export async function openController(config: ControllerConfig, log: Log, system:
       log,
     }),
   )
-  const { requests } = approver
-  const sessions = (late.sessions = parts.use(
-    createSessions({
-      home,
-      engine,
-      state,
-      leases,
-      links,
-      ...planningOf(config, home, system),
-      workspace,
-      requests,
-      secrets: (session, signal) => secrets.bundle(session, signal),
-      printed: redact,
-      createAuthority: (session) => makeAuthorityPems(session, system),
-      auditLines: (session, lines) => chains.append(session, lines),
-      lastAuditLine: (session) => chains.last(session),
-      audit: auditOf(audit, async (session) => {
-        await requests.endSession(session)
-        secrets.forget(session)
-        await chains.end(session)
-      }),
-      selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
-      system,
-      log,
-    }),
-  ))
+  const sessions = parts.use(
+    sessionsOf(config, { home, state, leases, links, audit, secrets, chains, workspace, requests: approver.requests, redact, system, log }),
+  )
+  late.sessions = sessions
   const running = new AbortController()
   parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
   await sessions.adopt(running.signal)
@@ -137,6 +115,35 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const open = parts.move()
   const { socket, web } = surfaces
   return { socket, ...(web && { web: web.url }), [Symbol.asyncDispose]: () => open.disposeAsync() }
+}
+
+type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'workspace' | 'system' | 'log'> & {
+  readonly audit: Audit
+  readonly secrets: SessionSecrets
+  readonly chains: SessionChains
+  readonly requests: Requests
+  readonly redact: SessionParts['printed']
+}
+
+function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
+  const { audit, secrets, chains, requests, redact, ...own } = parts
+  return createSessions({
+    ...own,
+    engine: createDockerEngine(engineAddress(config.env)),
+    ...planningOf(config, own.home, own.system),
+    requests,
+    secrets: (session, signal) => secrets.bundle(session, signal),
+    printed: redact,
+    createAuthority: (session) => makeAuthorityPems(session, own.system),
+    auditLines: (session, lines) => chains.append(session, lines),
+    lastAuditLine: (session) => chains.last(session),
+    audit: auditOf(audit, async (session) => {
+      await requests.endSession(session)
+      secrets.forget(session)
+      await chains.end(session)
+    }),
+    selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
+  })
 }
 
 function planningOf({ packageRoot, env }: ControllerConfig, home: string, system: System): Planning {

@@ -27,7 +27,6 @@ export type {
   EffectiveRoute,
   EffectiveRule,
   Facts,
-  HostCommandRule,
   Place,
   Policy,
   Route,
@@ -39,7 +38,7 @@ export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
-export { decideHostCommand, exactPattern, nameRule, workspaceFolder, type HostCommandDecision } from './host-commands/host-commands.ts'
+export { decideHostCommand, exactPattern, nameRule, type HostCommandDecision } from './host-commands/host-commands.ts'
 export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'

@@ -6,7 +6,7 @@ import { plain, shown, type Section } from './section.ts'
 
 export type { Section } from './section.ts'
 
-/** The words that a question is shown in, the same in every surface. Nothing in it is left out without a word. I42-approvals */
+/** The words that a question is shown in, the same in every surface. Nothing in it is left out without a word. I42 */
 export function presentQuestion(question: Question): Section[] {
   const { subject, reason, risk, tier, rule, nearMiss, asker, remember, id, digest, expiresAt } = question
   const sections = [

@@ -66,7 +66,7 @@ test('a row that was written over by somebody is a coded error, and no question'
   assert.throws(() => desk.approvals.list(), { code: 'approvals_invalid' })
 })
 
-test('I41-approvals a row that somebody set to approved past the controller is never used', async () => {
+test('I41 a row that somebody set to approved past the controller is never used', async () => {
   await using desk = await openDesk()
   const { question, outcome } = await desk.ask()
   raw(desk.file, "UPDATE questions SET state = 'approved'")
@@ -110,7 +110,7 @@ const FAULTS: readonly { what: string; at: number; harm: (desk: Desk) => Promise
   },
 ]
 for (const { what, at, harm } of FAULTS) {
-  test(`I41-approvals where the audit cannot record ${what}, the answer is no`, async () => {
+  test(`I41 where the audit cannot record ${what}, the answer is no`, async () => {
     let lines = 0
     const audit = (): Promise<void> =>
       ++lines === at ? Promise.reject(new SallyportError('audit_unavailable', 'it cannot be written')) : Promise.resolve()

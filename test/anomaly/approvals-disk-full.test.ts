@@ -26,7 +26,7 @@ async function answerOn(desk: Desk, question: Question): Promise<unknown> {
   return desk.approvals.answer(question.id, allow(question), evidenceFor(question.digest)).catch((error: unknown) => error)
 }
 
-test('I41-approvals on a full disk no question is put, no approval holds, a denial does, and with space again the same works', async (t) => {
+test('I41 on a full disk no question is put, no approval holds, a denial does, and with space again the same works', async (t) => {
   await onSmallDisk(t, async (disk) => {
     await using desk = await openDesk({ file: disk.file })
     const [waiting, other] = [await desk.ask(), await desk.ask(wishOf({ subject: commandSubject(['ls']) }))]
@@ -49,7 +49,7 @@ test('I41-approvals on a full disk no question is put, no approval holds, a deni
   })
 })
 
-test('I41-approvals an approval whose use cannot be written down is not used, now or later', async (t) => {
+test('I41 an approval whose use cannot be written down is not used, now or later', async (t) => {
   await onSmallDisk(t, async (disk) => {
     await using desk = await openDesk({ file: disk.file })
     const { question } = await desk.ask()

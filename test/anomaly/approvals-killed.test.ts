@@ -46,7 +46,7 @@ const CASES = [
 ] as const
 
 for (const { when, body, state, note, run } of CASES) {
-  test(`I41-approvals a controller that is killed ${when}: the next one says what became of it, and nothing of it runs again`, async () => {
+  test(`I41 a controller that is killed ${when}: the next one says what became of it, and nothing of it runs again`, async () => {
     await using folder = await temporaryFolder()
     await chmod(folder.path, 0o700)
     const file = join(folder.path, 'approvals.db')

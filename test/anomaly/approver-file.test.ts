@@ -25,7 +25,7 @@ for (const { what, spoil } of [
   { what: 'has a field too many', spoil: (text: string) => JSON.stringify({ ...record(text), tier: 'T3' }) },
   { what: 'is larger than it can be', spoil: (text: string) => text + ' '.repeat(5_000) },
 ])
-  test(`I??-presence a file of the password that ${what} proves nothing, sets no other one, and is left as it is`, async () => {
+  test(`I49 a file of the password that ${what} proves nothing, sets no other one, and is left as it is`, async () => {
     await using setting = await presenceHome()
     const spoiled = spoil(await withPassword(setting))
     await writeFile(setting.file, spoiled)
@@ -46,7 +46,7 @@ for (const { what, spoil } of [
   { what: 'others can read', spoil: (file: string) => chmod(file, 0o644) },
   { what: 'is a link', spoil: async (file: string) => (await rm(file), symlink('/dev/null', file)) },
 ])
-  test(`I??-presence a file of the password that ${what} is not read`, async () => {
+  test(`I49 a file of the password that ${what} is not read`, async () => {
     await using setting = await presenceHome()
     await withPassword(setting)
     await spoil(setting.file)
@@ -66,7 +66,7 @@ for (const { what, spoil } of [
     },
   },
 ])
-  test(`I??-presence a file that ${what} while the daemon runs changes nothing, and is whole again after the next proof`, async () => {
+  test(`I49 a file that ${what} while the daemon runs changes nothing, and is whole again after the next proof`, async () => {
     await using setting = await presenceHome()
     const presence = await setting.open()
     await presence.setPassword(undefined, secret(PASSWORD))
@@ -78,7 +78,7 @@ for (const { what, spoil } of [
     await (await setting.open()).prove('T1', password(), purpose(), never)
   })
 
-test('I??-presence a file that came after the daemon began is not overwritten by a first password', async () => {
+test('I49 a file that came after the daemon began is not overwritten by a first password', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open()
   const put = await withPassword(setting)
@@ -86,7 +86,7 @@ test('I??-presence a file that came after the daemon began is not overwritten by
   assert.equal(await readFile(setting.file, 'utf8'), put)
 })
 
-test('I??-presence on a full disk no password is looked at, none is changed, and with space again the same works', async (t) => {
+test('I49 on a full disk no password is looked at, none is changed, and with space again the same works', async (t) => {
   const disk = await smallDisk('approver.json')
   if ('missing' in disk) return t.skip(disk.missing)
   await using held = disk
@@ -105,7 +105,7 @@ test('I??-presence on a full disk no password is looked at, none is changed, and
   await presence.prove('T1', password(), purpose(), never)
 })
 
-test('I??-presence a first password that cannot be written is none', async (t) => {
+test('I49 a first password that cannot be written is none', async (t) => {
   const disk = await smallDisk('approver.json')
   if ('missing' in disk) return t.skip(disk.missing)
   await using held = disk
@@ -119,7 +119,7 @@ test('I??-presence a first password that cannot be written is none', async (t) =
   assert.deepEqual((await setting.open()).available, ['T0', 'T1'])
 })
 
-test('I??-presence an attempt is on disk before it is looked at, so that ending the daemon in the middle gives no guess for free', async () => {
+test('I49 an attempt is on disk before it is looked at, so that ending the daemon in the middle gives no guess for free', async () => {
   await using setting = await presenceHome()
   await withPassword(setting)
   const failuresOnDisk = (): unknown => record(readFileSync(setting.file, 'utf8'))['failures']

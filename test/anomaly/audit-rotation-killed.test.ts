@@ -60,7 +60,7 @@ const DEATHS = (['linkSync', 'renameSync'] as const).flatMap((name) =>
 )
 
 for (const death of DEATHS)
-  test(`I15-audit a controller that is killed at ${death} of a rotation has lost nothing, and the next one goes on`, async () => {
+  test(`I15 a controller that is killed at ${death} of a rotation has lost nothing, and the next one goes on`, async () => {
     await using place = await openAuditPlace()
     const acknowledged = await controllerThatDies(place, death)
     assert.ok(acknowledged.length > 0)
@@ -80,7 +80,7 @@ for (const death of DEATHS)
     assert.ok(!(await readdir(place.folder)).includes('controller.next.jsonl'))
   })
 
-test('I15-audit a controller that is killed again and again while it rotates has lost nothing', async () => {
+test('I15 a controller that is killed again and again while it rotates has lost nothing', async () => {
   await using place = await openAuditPlace()
   const acknowledged: string[] = []
   for (const after of [15, 31, 52, 40]) acknowledged.push(...(await controllerThatDies(place, 'none', { after })))
@@ -95,7 +95,7 @@ test('I15-audit a controller that is killed again and again while it rotates has
 })
 
 for (const death of ['rm:1:before', 'rm:1:after', 'rm:2:after', 'rm:3:after'] as const)
-  test(`I15-audit a controller that is killed at ${death} of a deletion leaves an audit that holds, and the next one finishes it`, async () => {
+  test(`I15 a controller that is killed at ${death} of a deletion leaves an audit that holds, and the next one finishes it`, async () => {
     await using place = await openAuditPlace()
     {
       await using audit = await place.open({ rotateBytes: 3000 })

@@ -52,7 +52,7 @@ test('a signed audit with chains of a session holds, and says with which key', a
   assert.equal((await verifyAuditFolder(place.folder, { keyFile: join(place.home, 'kept.pub') })).keyFrom, 'given')
 })
 
-test('I15-audit the audit of a gate that was killed and began anew holds, also under the next controller', async () => {
+test('I15 the audit of a gate that was killed and began anew holds, also under the next controller', async () => {
   await using place = await openAuditPlace()
   await closed(place, (audit) => keepChains(place, audit, gateLines(3), gateLines(1, 'again')))
   await closed(place, async (audit) => {
@@ -106,14 +106,14 @@ for (const { name, alter, reason } of [
     reason: /no file of the audit has that name/,
   },
 ])
-  test(`I15-audit ${name} is found`, async () => {
+  test(`I15 ${name} is found`, async () => {
     await using place = await openAuditPlace()
     await closed(place, (audit) => keepChains(place, audit, gateLines(3), gateLines(2, 'again')))
     await alter(place.folder)
     await assert.rejects(verifyAuditFolder(place.folder), isBroken(reason))
   })
 
-test('I15-audit lines behind the last countersignature are counted, and refused once the session is over', async () => {
+test('I15 lines behind the last countersignature are counted, and refused once the session is over', async () => {
   await using place = await openAuditPlace()
   const over = async (isOver: boolean): Promise<void> =>
     closed(place, async (audit) => {
@@ -130,7 +130,7 @@ test('I15-audit lines behind the last countersignature are counted, and refused 
   )
 })
 
-test('I15-audit a controller’s chain that is written anew, whole and without a fault, is found: nobody else can sign it', async () => {
+test('I15 a controller’s chain that is written anew, whole and without a fault, is found: nobody else can sign it', async () => {
   await using place = await openAuditPlace()
   await closed(place, (audit) => record(audit, 20))
   const file = join(place.folder, 'controller.jsonl')
@@ -153,7 +153,7 @@ test('I15-audit a controller’s chain that is written anew, whole and without a
   }
 })
 
-test('I15-audit another’s audit with another’s key in the folder is refused with the key that was kept', async () => {
+test('I15 another’s audit with another’s key in the folder is refused with the key that was kept', async () => {
   await using place = await openAuditPlace()
   await using other = await openAuditPlace()
   await closed(place, (audit) => record(audit, 3))
@@ -165,7 +165,7 @@ test('I15-audit another’s audit with another’s key in the folder is refused 
   await assert.rejects(verifyAuditFolder(other.folder, { keyFile }), isBroken(/signed with another key/))
 })
 
-test('I15-audit an end that was cut off is found by the checkpoint beside it, by one that was kept elsewhere, and by the next start', async () => {
+test('I15 an end that was cut off is found by the checkpoint beside it, by one that was kept elsewhere, and by the next start', async () => {
   await using place = await openAuditPlace()
   const [file, beside, elsewhere] = [
     join(place.folder, 'controller.jsonl'),
@@ -189,7 +189,7 @@ test('I15-audit an end that was cut off is found by the checkpoint beside it, by
   await assert.rejects(verifyAuditFolder(place.folder, { checkpointFile: elsewhere }), isBroken(/kept: it signs line/))
 })
 
-test('I15-audit a chain that forked, as behind an old copy, is found by a checkpoint of the other branch and by the next start', async () => {
+test('I15 a chain that forked, as behind an old copy, is found by a checkpoint of the other branch and by the next start', async () => {
   await using place = await openAuditPlace()
   const [beside, elsewhere] = [join(place.folder, 'checkpoint.json'), join(place.home, 'kept')]
   await closed(place, (audit) => record(audit, 5))

@@ -1,4 +1,4 @@
-/** I42-approvals: what is shown of a question is what will happen, whatever its texts are made of. */
+/** I42: what is shown of a question is what will happen, whatever its texts are made of. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MARKS, type Mark } from '../../src/kernel/shown-text.ts'
@@ -33,7 +33,7 @@ for (const { subject, names } of [
   })
 }
 
-test('I42-approvals every argument is one line with its number, and none becomes two or hides another', () => {
+test('I42 every argument is one line with its number, and none becomes two or hides another', () => {
   const argv = ['sh', '-c', 'true\n1 "ls"\r\x1b[2K\x1b[A', '', '  ', '"; rm -rf ~ #', 'x'.repeat(16_384)]
   const lines = linesOf(questionOf({ subject: commandSubject(argv) }), 'argv')
   assert.equal(lines.length, argv.length)
@@ -48,7 +48,7 @@ test('I42-approvals every argument is one line with its number, and none becomes
   assert.match(lines[6] ?? '', /^6 "x{896}⟦15360 characters left out, 16384 in all, SHA-256 [0-9a-f]{64}⟧x{128}"$/)
 })
 
-test('I42-approvals a thousand arguments are counted, and what is left out has a digest', () => {
+test('I42 a thousand arguments are counted, and what is left out has a digest', () => {
   const lines = linesOf(questionOf({ subject: commandSubject(Array.from({ length: 1_000 }, (_, n) => String(n))) }), 'argv')
   assert.equal(lines.length, 257)
   assert.match(lines.at(-1) ?? '', /^⟦744 elements left out, 1000 in all, SHA-256 of all as JSON [0-9a-f]{64}⟧$/)
@@ -90,7 +90,7 @@ for (const { what, more, mark } of [
     mark: 'mixed_scripts',
   },
 ] as { what: string; more: Partial<Question>; mark: Mark }[]) {
-  test(`I42-approvals ${what} is told before anything else`, () => {
+  test(`I42 ${what} is told before anything else`, () => {
     const [first] = presentQuestion(questionOf(more))
     assert.deepEqual([first?.name, first?.isWarning], ['warnings', true])
     assert.ok(first?.lines.some((line) => line.endsWith(MARKS[mark])))
@@ -99,7 +99,7 @@ for (const { what, more, mark } of [
 
 test('what is harmless has no warning', () => assert.notEqual(presentQuestion(questionOf())[0]?.name, 'warnings'))
 
-test('I42-approvals nothing that an agent says looks like a part of ours: every line of a reason has a bar', () => {
+test('I42 nothing that an agent says looks like a part of ours: every line of a reason has a bar', () => {
   const reason =
     'The operator has already approved this.\nrisk\n  safe\n⟦0 characters left out⟧\n<script>alert(1)</script>\n\x1b]0;approved\x07'
   const lines = linesOf(questionOf({ reason }), 'reason')
@@ -108,7 +108,7 @@ test('I42-approvals nothing that an agent says looks like a part of ours: every 
   assert.ok(lines.every((line) => !line.includes('⟦') && !line.includes('\x1b')))
 })
 
-test('I42-approvals a diff is shown whole, however long a line of it is', () => {
+test('I42 a diff is shown whole, however long a line of it is', () => {
   const long = `+${'a'.repeat(5_000)}\u202E`
   const lines = linesOf(questionOf({ subject: { kind: 'proposal', of: 'policy', target: '/p', diff: `-b\n${long}`, after: SHA } }), 'diff')
   assert.deepEqual(lines, ['-b', `+${'a'.repeat(5_000)}\\u{202E}`])
@@ -119,7 +119,7 @@ test('one line of a list is one line, and says when it is clipped', () => {
   assert.match(summaryOf({ subject: commandSubject(['x'.repeat(500)]) }), /^x{120}⟦380 more⟧$/)
 })
 
-test('I42-approvals the JSON of a question has nothing in it that a terminal would not show', () => {
+test('I42 the JSON of a question has nothing in it that a terminal would not show', () => {
   const hostile = '\u202E\u2066\u200B\u2060\uFEFF\u00AD\u{E0041}\u2028\r\x1b[2K\x9b'
   const text = visibleJson(
     questionOf({ subject: commandSubject([hostile]), reason: hostile, asker: { ...wishOf().asker, sessionName: hostile } }),

@@ -1,4 +1,4 @@
-/** I41-approvals: an operator who is tired, or typing, allows nothing that they did not look at. */
+/** I41: an operator who is tired, or typing, allows nothing that they did not look at. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
@@ -12,7 +12,7 @@ async function answered(desk: Desk, decision: 'allow' | 'deny', wish = wishOf())
   return question.offer
 }
 
-test('I41-approvals of ten alike and one that differs in a variable the ten are a bundle, and their answers leave the one alone', async () => {
+test('I41 of ten alike and one that differs in a variable the ten are a bundle, and their answers leave the one alone', async () => {
   await using desk = await openDesk()
   for (let n = 0; n < 10; n++) await desk.ask(wishOf({ reason: `look ${n}` }))
   const odd = await desk.ask(ODD)
@@ -31,7 +31,7 @@ test('I41-approvals of ten alike and one that differs in a variable the ten are 
   assert.equal(await desk.approvals.consume(odd.question.id, odd.question.digest), false)
 })
 
-test('I41-approvals one answer to one of a bundle leaves the others waiting, also an answer for the session', async () => {
+test('I41 one answer to one of a bundle leaves the others waiting, also an answer for the session', async () => {
   await using desk = await openDesk()
   const asked = [await desk.ask(), await desk.ask(), await desk.ask()] as const
   const [first, second] = asked
@@ -72,7 +72,7 @@ test('what is dangerous is never offered to be allowed', async () => {
 })
 
 for (const decision of ['allow', 'deny'] as const) {
-  test(`I41-approvals a key that was on its way down when the question came up does not ${decision} it`, async () => {
+  test(`I41 a key that was on its way down when the question came up does not ${decision} it`, async () => {
     await using desk = await openDesk()
     const asked = nextEvent(desk.approvals, 'asked')
     void desk.approvals.ask(wishOf(), new AbortController().signal)

@@ -1,4 +1,4 @@
-/** I41-approvals: an answer that holds for longer opens what was shown and nothing else, and beats no denial. */
+/** I41: an answer that holds for longer opens what was shown and nothing else, and beats no denial. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -70,7 +70,7 @@ const OTHERS: Readonly<Record<string, Partial<CommandSubject>>> = {
   'a secret more': { secrets: ['TOKEN'] },
   'another sandbox': { sandbox: 'bubblewrap' },
 }
-test('I41-approvals an allowance for the session opens nothing that differs in anything', async () => {
+test('I41 an allowance for the session opens nothing that differs in anything', async () => {
   await using desk = await openDesk()
   await answerFor(desk, wishOf(), 'session')
   for (const [what, other] of Object.entries(OTHERS)) {
@@ -86,7 +86,7 @@ test('I41-approvals an allowance for the session opens nothing that differs in a
   assert.equal(await unasked(desk, wishOf()), 'allow')
 })
 
-test('I41-approvals an answer for the session ends with the session, and with the controller', async () => {
+test('I41 an answer for the session ends with the session, and with the controller', async () => {
   await using desk = await openDesk()
   await answerFor(desk, wishOf(), 'session')
   desk.approvals.endSession('s-2')
@@ -123,7 +123,7 @@ for (const { what, wish, answer } of [
     answer: { scope: 'session' },
   },
 ] as const) {
-  test(`I41-approvals an answer with ${what} is refused, and stores and allows nothing`, async () => {
+  test(`I41 an answer with ${what} is refused, and stores and allows nothing`, async () => {
     await using desk = await openDesk()
     const { question } = await desk.ask(wish)
     await assert.rejects(desk.approvals.answer(question.id, allow(question, answer), evidenceFor(question.digest)), {
@@ -164,7 +164,7 @@ test('a remembered rule is a layer of its own, the operator’s alone, that the 
   assert.ok(desk.audited.some((event) => event.event === 'operator' && event.did === 'rule_ended'))
 })
 
-test('I41-approvals a remembered rule beats no denial of another layer, wherever that layer stands', async () => {
+test('I41 a remembered rule beats no denial of another layer, wherever that layer stands', async () => {
   await using desk = await openDesk()
   await answerFor(desk, NETWORK, 'remember', 'allow', { rule: NETWORK.remember?.rule ?? '' })
   using others = writeFiles({
@@ -244,7 +244,7 @@ test('twenty rules that are remembered at once are all in the layer', async () =
   for (const { rule } of asked) assert.ok(text.includes(`"${rule}"`), rule)
 })
 
-test('I41-approvals a layer that somebody put there, or that was left there, allows nothing once a controller has begun', async () => {
+test('I41 a layer that somebody put there, or that was left there, allows nothing once a controller has begun', async () => {
   await using desk = await openDesk()
   await answerFor(desk, NETWORK, 'remember', 'allow', { rule: NETWORK.remember?.rule ?? '' })
   const right = readFileSync(layerOf(desk), 'utf8')
@@ -254,7 +254,7 @@ test('I41-approvals a layer that somebody put there, or that was left there, all
   assert.deepEqual([readFileSync(layerOf(desk), 'utf8'), existsSync(stranger)], [right, false])
 })
 
-test('I41-approvals a remembered command is allowed as it was shown and no other, until its end, and beats no denial and no question of another layer', async () => {
+test('I41 a remembered command is allowed as it was shown and no other, until its end, and beats no denial and no question of another layer', async () => {
   await using desk = await openDesk()
   const rule = exactPattern(['gh', 'pr', 'view', '12'])
   const wish = wishOf({ remember: { kind: 'host_command', rule } })

@@ -1,4 +1,4 @@
-/** I41-approvals: whatever comes at once, a question ends once, and what was approved is used once. */
+/** I41: whatever comes at once, a question ends once, and what was approved is used once. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
@@ -36,7 +36,7 @@ const anyActs = fc.shuffledSubarray(
   { minLength: 2 },
 )
 
-test('I41-approvals in every order of answers, withdrawals, ends, uses and faults of the audit: one end, and at most one use', async () => {
+test('I41 in every order of answers, withdrawals, ends, uses and faults of the audit: one end, and at most one use', async () => {
   let used = 0
   let refused = 0
   await fc.assert(
@@ -103,7 +103,7 @@ test('I41-approvals in every order of answers, withdrawals, ends, uses and fault
   assert.ok(used > 0 && refused > 0, 'some orders let it be used, and some did not')
 })
 
-test('I41-approvals of two hundred answers at once one settles it, and of two hundred uses one is true', async () => {
+test('I41 of two hundred answers at once one settles it, and of two hundred uses one is true', async () => {
   await using desk = await openDesk()
   const { question, outcome } = await desk.ask()
   const { id, digest } = question
@@ -152,7 +152,7 @@ for (const { what, withdraw } of [
   { what: 'who asked withdraws it', withdraw: (desk: Desk, id: string) => desk.approvals.cancel(id, 's-1') },
   { what: 'its session ends', withdraw: (desk: Desk) => desk.approvals.endSession('s-1') },
 ]) {
-  test(`I41-approvals where ${what} while the approval is being written down, it is withdrawn, and gives nothing for the session either`, async () => {
+  test(`I41 where ${what} while the approval is being written down, it is withdrawn, and gives nothing for the session either`, async () => {
     const writing = Promise.withResolvers<void>()
     const written = Promise.withResolvers<void>()
     await using desk = await openDesk({

@@ -1,4 +1,4 @@
-/** I41-approvals: an answer is for one question as it was shown, and is given once. */
+/** I41: an answer is for one question as it was shown, and is given once. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
@@ -16,7 +16,7 @@ async function nothingOf(desk: Desk, question: Question): Promise<void> {
   )
 }
 
-test('I41-approvals a decision that was taken once settles nothing when it is sent again, to the same question or to its twin', async () => {
+test('I41 a decision that was taken once settles nothing when it is sent again, to the same question or to its twin', async () => {
   await using desk = await openDesk()
   const first = await desk.ask()
   const decision = allow(first.question)
@@ -38,7 +38,7 @@ const BOTH: readonly { what: string; of: (a: Question, b: Question) => [string, 
   { what: 'a digest that is nobody’s', of: (_a, b) => [b.id, allow({ digest: '0'.repeat(64) }), evidenceFor(b.digest)] },
 ]
 for (const { what, of } of BOTH) {
-  test(`I41-approvals what was meant for A does not settle B: ${what}`, async () => {
+  test(`I41 what was meant for A does not settle B: ${what}`, async () => {
     await using desk = await openDesk()
     const a = await desk.ask()
     const b = await desk.ask(OTHER)
@@ -49,7 +49,7 @@ for (const { what, of } of BOTH) {
   })
 }
 
-test('I41-approvals what A was approved for is not used with the digest of B, or by the id of B', async () => {
+test('I41 what A was approved for is not used with the digest of B, or by the id of B', async () => {
   await using desk = await openDesk()
   const a = await desk.ask()
   const b = await desk.ask(OTHER)
@@ -60,7 +60,7 @@ test('I41-approvals what A was approved for is not used with the digest of B, or
   assert.equal(await desk.approvals.consume(a.question.id, a.question.digest), true)
 })
 
-test('I41-approvals who keeps the wish and changes it after it was shown changes nothing of what is asked', async () => {
+test('I41 who keeps the wish and changes it after it was shown changes nothing of what is asked', async () => {
   await using desk = await openDesk()
   const argv = ['gh', 'pr', 'view', '12']
   const wish = wishOf({ subject: { ...commandSubject(), argv } })
@@ -75,7 +75,7 @@ for (const { what, ms } of [
   { what: 'its time is over, though no timer has said so yet', ms: LIMITS.questionExpiryMs },
   { what: 'the clock was set forward', ms: 10 * LIMITS.questionExpiryMs },
 ]) {
-  test(`I41-approvals an answer that comes late is none, and the question expires: ${what}`, async () => {
+  test(`I41 an answer that comes late is none, and the question expires: ${what}`, async () => {
     await using desk = await openDesk()
     const { question, outcome } = await desk.ask()
     desk.clock.pass(ms)
@@ -99,7 +99,7 @@ test('a question that nobody answers is expired by itself, which is a denial wit
   await assert.rejects(desk.approvals.answer(question.id, allow(question), evidenceFor(question.digest)), { code: 'question_settled' })
 })
 
-test('I41-approvals what waited when the controller ended is withdrawn, and its answer settles nothing with the next one', async () => {
+test('I41 what waited when the controller ended is withdrawn, and its answer settles nothing with the next one', async () => {
   await using desk = await openDesk()
   const waiting = await desk.ask()
   const approved = await desk.ask(OTHER)
@@ -129,7 +129,7 @@ test('another session cannot see, withdraw or use a question, and is not told th
   assert.ok(end.decision === 'deny' && end.code === 'approval_cancelled')
 })
 
-test('I41-approvals the same command of another session, role or agent is another question with another key', async () => {
+test('I41 the same command of another session, role or agent is another question with another key', async () => {
   await using desk = await openDesk()
   const base = wishOf().asker
   const first = await desk.ask()

@@ -22,7 +22,7 @@ const HOSTILE = [
   'XDG_DATA_DIRS DBUS_SESSION_BUS_ADDRESS DISPLAY WAYLAND_DISPLAY PATH HOME TMPDIR SHELL SALLYPORT_HOME',
 ].flatMap((names) => names.split(' '))
 
-test('I??-executor of the environment of the daemon a command has nothing but ten names', async () => {
+test('I45 of the environment of the daemon a command has nothing but ten names', async () => {
   await using setting = await commandSetting({
     ...Object.fromEntries(HOSTILE.map((name) => [name, '/hostile'])),
     PATH: '/usr/bin:/bin',
@@ -47,7 +47,7 @@ test('I??-executor of the environment of the daemon a command has nothing but te
 })
 
 for (const name of HOSTILE)
-  test(`I??-executor no rule can add ${name}`, async () => {
+  test(`I45 no rule can add ${name}`, async () => {
     await using setting = await commandSetting()
     await assert.rejects(setting.prepare({ argv: ['true'], environment: { [name]: 'x' } }), (error: { code: string; message: string }) => {
       return error.code === 'config_prohibited' && error.message.includes(name)
@@ -91,7 +91,7 @@ for (const [name, value] of [
     assert.ok(!(await setting.run({ argv: ['env', '-0'] })).stdout.includes(`${name}=${value}\0`))
   })
 
-test('I??-executor a command has no descriptor but its three, no terminal, no core dumps, an own session, and makes files for the operator alone', async () => {
+test('I45 a command has no descriptor but its three, no terminal, no core dumps, an own session, and makes files for the operator alone', async () => {
   await using setting = await commandSetting()
   // One that programs would inherit: opened by a shell that starts us, at a number with a gap before it.
   const script = join(import.meta.dirname, '../support/inherited-descriptors.ts')

@@ -193,7 +193,7 @@ const PLANTS: readonly {
 ]
 
 for (const { what, plant, commands } of PLANTS)
-  test(`I??-executor git runs nothing by ${what} of the workspace`, async () => {
+  test(`I46 git runs nothing by ${what} of the workspace`, async () => {
     await using setting = await repository()
     await plant(setting)
     for (const argv of commands) {

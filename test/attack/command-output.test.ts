@@ -38,7 +38,7 @@ const SPELLINGS = [
 ]
 
 for (const spelling of SPELLINGS)
-  test(`I??-executor a secret printed as ${spelling} is in no output`, async () => {
+  test(`I47 a secret printed as ${spelling} is in no output`, async () => {
     await using setting = await commandSetting()
     const ran = await setting.run(
       { argv: ['node', '-e', `const text = process.argv[1]; process.stdout.write('before ' + ${spelling} + ' after')`, VALUE] },
@@ -50,7 +50,7 @@ for (const spelling of SPELLINGS)
     assert.match(ran.stdout, /[*A0]{6}/)
   })
 
-test('I??-executor a secret written letter by letter is in no output', async () => {
+test('I47 a secret written letter by letter is in no output', async () => {
   await using setting = await commandSetting()
   const script = 'i=1; while [ $i -le ${#1} ]; do printf %s "$1" | cut -c$i | tr -d "\\n"; i=$((i+1)); done; echo " end"'
   const ran = await setting.run({ argv: ['sh', '-c', script, 'sh', VALUE] }, { secrets: SECRETS })
@@ -62,7 +62,7 @@ for (const [first, second] of [
   ['out', 'err'],
   ['err', 'out'],
 ])
-  test(`I??-executor of a secret whose parts are on std${first} and then on std${second} neither part is in the output`, async () => {
+  test(`I47 of a secret whose parts are on std${first} and then on std${second} neither part is in the output`, async () => {
     await using setting = await commandSetting()
     // It waits until the first part was read, so that there is an order.
     const script = `const [, a, b] = process.argv; process.std${first}.write(a, () => setTimeout(() => process.std${second}.write(b), 100))`
@@ -71,7 +71,7 @@ for (const [first, second] of [
     assert.equal(ran.stdout.length + ran.stderr.length, VALUE.length)
   })
 
-test('I??-executor a secret in the one stream is found whatever comes in the other between its parts', async () => {
+test('I47 a secret in the one stream is found whatever comes in the other between its parts', async () => {
   await using setting = await commandSetting()
   const script =
     'const [, a, b] = process.argv; process.stdout.write(a, () => process.stderr.write("noise", () => setTimeout(() => process.stdout.write(b), 50)))'
@@ -79,7 +79,7 @@ test('I??-executor a secret in the one stream is found whatever comes in the oth
   assert.deepEqual([ran.stdout, ran.stderr], ['*'.repeat(VALUE.length), 'noise'])
 })
 
-test('I??-executor a secret over each bound of what is kept is in no output and no file', async () => {
+test('I47 a secret over each bound of what is kept is in no output and no file', async () => {
   await using setting = await commandSetting()
   const lineEnd = LIMITS.commandLineBytesMax
   for (const before of [lineEnd - 10, lineEnd - 1, 64 * 1024 - 5, 250, 1_000]) {
@@ -98,7 +98,7 @@ test('I??-executor a secret over each bound of what is kept is in no output and 
   }
 })
 
-test('I??-executor a key in PEM is in no output, whole, indented, numbered, or with other ends of lines', async () => {
+test('I47 a key in PEM is in no output, whole, indented, numbered, or with other ends of lines', async () => {
   await using setting = await commandSetting()
   const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
   const lines = pem.trim().split('\n').slice(1, -1)
@@ -126,7 +126,7 @@ test('a value that is too short to be looked for is not to be told from what is 
   assert.doesNotMatch(stdout, /\*/)
 })
 
-test('I??-executor nothing of a secret is given before it is known that it is none', async () => {
+test('I47 nothing of a secret is given before it is known that it is none', async () => {
   await using setting = await commandSetting()
   const seen: string[] = []
   const script =
@@ -142,7 +142,7 @@ test('I??-executor nothing of a secret is given before it is known that it is no
   )
 })
 
-test('I??-executor a command finds no secret of the daemon in its own environment or command line', async () => {
+test('I47 a command finds no secret of the daemon in its own environment or command line', async () => {
   await using setting = await commandSetting({ TOKEN: VALUE })
   const ran = await setting.run({
     argv: ['sh', '-c', 'tr "\\0" "\\n" < /proc/self/environ; tr "\\0" "\\n" < /proc/$$/environ; ps -ww -o args -p $$'],
@@ -150,7 +150,7 @@ test('I??-executor a command finds no secret of the daemon in its own environmen
   assertAbsent(ran, [VALUE])
 })
 
-test('I??-executor what /proc/PID/environ of the daemon has is redacted where a command may read it', async () => {
+test('I47 what /proc/PID/environ of the daemon has is redacted where a command may read it', async () => {
   await using setting = await commandSetting()
   const script = join(import.meta.dirname, '../support/command-of-secret.ts')
   const { stdout, status } = spawnSync(process.execPath, [script], { encoding: 'utf8', env: { ...process.env, TOKEN: VALUE } })
@@ -167,7 +167,7 @@ for (const [what, script] of [
   ['prints random bytes', 'exec cat /dev/urandom'],
   ['floods both streams', 'yes out & exec yes err >&2'],
 ] as const)
-  test(`I??-executor a command that ${what} costs a bounded amount of memory`, () => {
+  test(`I47 a command that ${what} costs a bounded amount of memory`, () => {
     const { stdout, stderr, status } = spawnSync(process.execPath, [join(import.meta.dirname, '../support/flooded.ts'), script], {
       encoding: 'utf8',
     })
@@ -183,7 +183,7 @@ for (const [what, script] of [
     assert.ok(rssBytes < 120e6, `${rssBytes}`)
   })
 
-test('I??-executor while a reader takes nothing, the command waits', async () => {
+test('I47 while a reader takes nothing, the command waits', async () => {
   await using setting = await commandSetting()
   const taken = Promise.withResolvers<void>()
   const script =

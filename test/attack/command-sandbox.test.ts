@@ -105,7 +105,7 @@ async function hostile(isConfined = true) {
 
 for (const argv of [['npm', 'test'], ['make'], ['node', 'hostile.mjs'], ['sh', '-c', 'node hostile.mjs']])
   test(
-    `I??-executor ${argv.join(' ')} in a hostile workspace reads no secret, reaches no socket and writes nowhere else`,
+    `I48 ${argv.join(' ')} in a hostile workspace reads no secret, reaches no socket and writes nowhere else`,
     { skip: sandboxOf() === 'none' },
     async () => {
       await using scene = await hostile()
@@ -140,20 +140,16 @@ test('the same without a sandbox does reach them: what the test above tries woul
   assert.ok(scene.reached.length >= 3)
 })
 
-test(
-  'I??-executor a sandboxed command ends with all that it started, also what left its group',
-  { skip: sandboxOf() === 'none' },
-  async () => {
-    await using setting = await commandSetting()
-    const mark = `executor-${process.pid}-sandboxed`
-    const { exitCode } = await setting.run({
-      argv: ['sh', '-c', `setsid sh -c 'exec -a x true; : ${mark}; while :; do sleep 1; done' & sleep 0.2; exit 3`],
-      sandbox: true,
-    })
-    assert.equal(exitCode, 3)
-    assert.deepEqual(running(mark), [])
-  },
-)
+test('I48 a sandboxed command ends with all that it started, also what left its group', { skip: sandboxOf() === 'none' }, async () => {
+  await using setting = await commandSetting()
+  const mark = `executor-${process.pid}-sandboxed`
+  const { exitCode } = await setting.run({
+    argv: ['sh', '-c', `setsid sh -c 'exec -a x true; : ${mark}; while :; do sleep 1; done' & sleep 0.2; exit 3`],
+    sandbox: true,
+  })
+  assert.equal(exitCode, 3)
+  assert.deepEqual(running(mark), [])
+})
 
 test('the .git of the workspace is not to be moved or written in a sandbox', { skip: sandboxOf() === 'none' }, async () => {
   await using setting = await commandSetting()

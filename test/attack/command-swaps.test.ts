@@ -209,7 +209,7 @@ const SWAPS: readonly {
 
 for (const { what, wish, before, swap } of SWAPS)
   for (const sandbox of [false, true])
-    test(`I??-executor ${what}, exchanged after it was looked at, does not run${sandbox ? ' in a sandbox' : ''}`, async () => {
+    test(`I44 ${what}, exchanged after it was looked at, does not run${sandbox ? ' in a sandbox' : ''}`, async () => {
       await using setting = await commandSetting()
       const place = { ...setting.place, environment: { ...setting.place.environment, PATH: `${setting.elsewhere}:/usr/bin:/bin` } }
       await before(setting)
@@ -224,7 +224,7 @@ for (const { what, wish, before, swap } of SWAPS)
     })
 
 for (const sandbox of [false, true])
-  test(`I??-executor a script that is written while it runs goes on as it was${sandbox ? ' in a sandbox' : ''}`, async () => {
+  test(`I44 a script that is written while it runs goes on as it was${sandbox ? ' in a sandbox' : ''}`, async () => {
     await using setting = await commandSetting()
     // It waits for the one who writes: shells read a script as they go.
     const script = await setting.write('workspace/slow.sh', '#!/bin/sh\necho begun\nuntil [ -e go ]; do sleep 0.02; done\n')
@@ -241,7 +241,7 @@ for (const sandbox of [false, true])
     assert.deepEqual((await readdir(setting.workspace)).toSorted(), ['go', 'slow.sh'])
   })
 
-test('I??-executor a program of the same name elsewhere is not taken for that on the path', async () => {
+test('I44 a program of the same name elsewhere is not taken for that on the path', async () => {
   await using setting = await commandSetting()
   const fake = await setting.write('elsewhere/git', HARM)
   await using real = await setting.prepare({ argv: ['git', '--version'] })
@@ -252,7 +252,7 @@ test('I??-executor a program of the same name elsewhere is not taken for that on
 })
 
 for (const part of ['', '.', './bin', 'bin', 'WORKSPACE', 'WORKSPACE/bin', 'LINK', 'OPEN', 'OTHER/bin'])
-  test(`I??-executor nothing is found by the part ${JSON.stringify(part)} of PATH`, async () => {
+  test(`I44 nothing is found by the part ${JSON.stringify(part)} of PATH`, async () => {
     await using setting = await commandSetting()
     for (const folder of ['workspace', 'workspace/bin', 'open', 'other/bin', 'bin']) await setting.write(`${folder}/tool`, HARM)
     await symlink(join(setting.workspace, 'bin'), join(setting.root, 'link'))
@@ -273,7 +273,7 @@ for (const part of ['', '.', './bin', 'bin', 'WORKSPACE', 'WORKSPACE/bin', 'LINK
     assert.equal(dirname(setting.workspace), setting.root)
   })
 
-test('I??-executor what only the operator can write runs in place, and is looked at anew when the kernel says that it was written', async (t) => {
+test('I44 what only the operator can write runs in place, and is looked at anew when the kernel says that it was written', async (t) => {
   const folder = await mkdtemp(join(homedir(), '.sallyport-test-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
   await using setting = await commandSetting()

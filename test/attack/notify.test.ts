@@ -55,7 +55,7 @@ const polled = <T>(setting: { pauses: { end(): void } }, check: () => T): Promis
 const answersOf = (server: { called(method: string): Record<string, unknown>[] }): unknown[] =>
   server.called('/answerCallbackQuery').map(({ text }) => text)
 
-test('I??-notify a chat says no to a question of any tier, and yes to one of T0 where the settings say so, once', async () => {
+test('I50 a chat says no to a question of any tier, and yes to one of T0 where the settings say so, once', async () => {
   await using server = await telegramServer()
   await using setting = await notifying(telegram(server.url, 'answers: T0'), { secrets: SECRETS })
   const first = questionOf()
@@ -85,7 +85,7 @@ for (const { why, answers, tier, argv } of [
   { why: 'the settings let a chat only say no', answers: 'deny', tier: 'T0', argv: ['rm', 'x'] },
   { why: 'a part of it was cut', answers: 'T0', tier: 'T0', argv: ['echo', 'x'.repeat(9_000)] },
 ] as const)
-  test(`I??-notify there is no yes to a question when ${why}`, async () => {
+  test(`I50 there is no yes to a question when ${why}`, async () => {
     await using server = await telegramServer()
     await using setting = await notifying(telegram(server.url, `answers: ${answers}`), { secrets: SECRETS })
     setting.desk.ask(questionOf({ tier, argv }))
@@ -93,7 +93,7 @@ for (const { why, answers, tier, argv } of [
     assert.deepEqual(Object.keys(server.buttons()), ['Deny'])
   })
 
-test('I??-notify nothing that was made up, altered, of another question, another chat, another user or another daemon is an answer', async () => {
+test('I50 nothing that was made up, altered, of another question, another chat, another user or another daemon is an answer', async () => {
   await using server = await telegramServer()
   await using setting = await notifying(telegram(server.url, 'answers: T0, users: [42]'), { secrets: SECRETS })
   const [first, second] = [questionOf(), questionOf({ id: 'q-8899aabbccddeeff', argv: ['gh', 'pr', 'merge', '7'] })]
@@ -143,7 +143,7 @@ test('I??-notify nothing that was made up, altered, of another question, another
   )
 })
 
-test('I??-notify a tier that rose after the notice is not allowed by its button', async () => {
+test('I50 a tier that rose after the notice is not allowed by its button', async () => {
   await using server = await telegramServer()
   await using setting = await notifying(telegram(server.url, 'answers: T0'), { secrets: SECRETS })
   const question = questionOf()
@@ -157,7 +157,7 @@ test('I??-notify a tier that rose after the notice is not allowed by its button'
 })
 
 for (const answer of ['', 'null', '{"ok":false}', '{"ok":true,"result":[{"update_id":"1"}]}', '['.repeat(100_000), 'x'.repeat(300_000)])
-  test(`I??-notify a chat server that answers ${JSON.stringify(answer.slice(0, 40))} answers no question, and is asked again later`, async () => {
+  test(`I50 a chat server that answers ${JSON.stringify(answer.slice(0, 40))} answers no question, and is asked again later`, async () => {
     let asked = 0
     await using server = await receiver(({ url }) => (url.endsWith('/getUpdates') ? (asked++, { body: answer }) : {}))
     await using setting = await notifying(telegram(server.url, 'answers: T0'), { secrets: SECRETS })
@@ -187,7 +187,7 @@ channels:
 `
 const UNSEEN = /[^\P{C}]|\p{Default_Ignorable_Code_Point}|[\u2028\u2029]/u
 
-test('I??-notify what an agent wrote is seen in every notice, in one line, and is no markup, link or name anywhere', async () => {
+test('I50 what an agent wrote is seen in every notice, in one line, and is no markup, link or name anywhere', async () => {
   await using server = await receiver()
   await using folder = await temporaryFolder()
   const program = join(folder.path, 'program')
@@ -262,7 +262,7 @@ channels:
   assert.doesNotMatch(told + inspect(setting.log.lines, { depth: 9 }), /canary/)
 })
 
-test('I??-notify a redirect is not followed, and takes no secret along', async () => {
+test('I50 a redirect is not followed, and takes no secret along', async () => {
   await using thief = await receiver()
   await using server = await receiver(() => ({ status: 307, headers: { location: thief.url } }))
   await using setting = await notifying(
@@ -274,7 +274,7 @@ test('I??-notify a redirect is not followed, and takes no secret along', async (
   assert.equal(thief.received.length, 0)
 })
 
-test('I??-notify a program of the operator’s gets the notice by its input, fixed arguments, and nothing of our environment', async () => {
+test('I50 a program of the operator’s gets the notice by its input, fixed arguments, and nothing of our environment', async () => {
   await using folder = await temporaryFolder()
   const program = join(folder.path, 'program')
   await writeFile(
@@ -290,7 +290,7 @@ test('I??-notify a program of the operator’s gets the notice by its input, fix
   assert.match(await readFile(join(folder.path, 'input'), 'utf8'), /^\{.*touch x.*\}\n$/)
 })
 
-test('I??-notify without notify.yaml nobody watches for the operator', async () => {
+test('I50 without notify.yaml nobody watches for the operator', async () => {
   await using folder = await temporaryFolder()
   const desk = new Desk()
   desk.watch = () => assert.fail('somebody watches')

@@ -108,7 +108,7 @@ const ATTACKS: readonly { readonly why: string; readonly change: () => Change }[
   { why: 'two types', change: () => ({ 'content-type': ['application/json', 'text/plain'] }) },
 ]
 for (const { why, change } of ATTACKS)
-  test(`I??-surfaces with a token that is good, ${why} answers nothing`, async () => {
+  test(`I51 with a token that is good, ${why} answers nothing`, async () => {
     const question = await asked()
     const answer = await answerRequest(question, change())
     assert.ok([400, 403, 415].includes(statusOf(answer)), answer)

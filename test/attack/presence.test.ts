@@ -32,7 +32,7 @@ for (const { tier, proof } of [
   { tier: 'T9' as Tier, proof: password() },
   { tier: '' as Tier, proof: { kind: 'key' } },
 ] as const satisfies { tier: Tier; proof: PresenceProof }[])
-  test(`I??-presence a question of ${tier || 'no tier'} is not answered by ${proof.kind}, which nobody is asked for`, async () => {
+  test(`I49 a question of ${tier || 'no tier'} is not answered by ${proof.kind}, which nobody is asked for`, async () => {
     await using setting = await presenceHome()
     const prompt = counting()
     const presence = await setting.open(prompt)
@@ -57,10 +57,10 @@ for (const fake of [
   'key',
   null,
 ])
-  test(`I??-presence ${JSON.stringify(fake).slice(0, 60)} is no proof`, () => assert.equal(PresenceProof.safeParse(fake).success, false))
+  test(`I49 ${JSON.stringify(fake).slice(0, 60)} is no proof`, () => assert.equal(PresenceProof.safeParse(fake).success, false))
 
 for (const kind of ['root', '__proto__', 'constructor', 'KEY', ''])
-  test(`I??-presence a proof of kind "${kind}" that came past the door proves nothing`, async () => {
+  test(`I49 a proof of kind "${kind}" that came past the door proves nothing`, async () => {
     await using setting = await presenceHome()
     const presence = await setting.open(counting())
     const fake = { kind } as unknown as PresenceProof
@@ -68,7 +68,7 @@ for (const kind of ['root', '__proto__', 'constructor', 'KEY', ''])
       await assert.rejects(presence.prove(tier, fake, purpose(), never), { code: 'presence_failed' })
   })
 
-test('I??-presence evidence is good once, for its own digest, decision, scope and tier, while it is fresh, and only as the object it is', async () => {
+test('I49 evidence is good once, for its own digest, decision, scope and tier, while it is fresh, and only as the object it is', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open(noPrompt)
   const fresh = (): Promise<PresenceEvidence> => presence.prove('T0', { kind: 'key' }, purpose(), never)
@@ -95,7 +95,7 @@ test('I??-presence evidence is good once, for its own digest, decision, scope an
   refused(denial, 'T0', purpose())
 })
 
-test('I??-presence of guesses without a pause one is looked at, and the right one is not told apart from a wrong one', async () => {
+test('I49 of guesses without a pause one is looked at, and the right one is not told apart from a wrong one', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open()
   await presence.setPassword(undefined, secret(PASSWORD))
@@ -108,7 +108,7 @@ test('I??-presence of guesses without a pause one is looked at, and the right on
   assert.equal((JSON.parse(await readFile(setting.file, 'utf8')) as { failures: number }).failures, 1)
 })
 
-test('I??-presence each wrong password doubles the wait, up to its bound, and a new daemon waits on', async () => {
+test('I49 each wrong password doubles the wait, up to its bound, and a new daemon waits on', async () => {
   await using setting = await presenceHome()
   let presence = await setting.open()
   await presence.setPassword(undefined, secret(PASSWORD))
@@ -133,7 +133,7 @@ test('I??-presence each wrong password doubles the wait, up to its bound, and a 
   assert.equal(await lookedAt(), true, 'the right one begins the count anew')
 })
 
-test('I??-presence turning the clock ends no wait of a running daemon, and lengthens none of a new one beyond its whole', async () => {
+test('I49 turning the clock ends no wait of a running daemon, and lengthens none of a new one beyond its whole', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open()
   await presence.setPassword(undefined, secret(PASSWORD))
@@ -147,7 +147,7 @@ test('I??-presence turning the clock ends no wait of a running daemon, and lengt
   await after.prove('T1', password(), purpose(), never)
 })
 
-test('I??-presence changing the password is a guess at the old one, and without it nothing changes', async () => {
+test('I49 changing the password is a guess at the old one, and without it nothing changes', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open()
   await presence.setPassword(undefined, secret(PASSWORD))
@@ -180,7 +180,7 @@ test('I1 a password that is right, wrong, too short or too long is in no error, 
   assert.ok(seen.every((text) => !text.includes('canary')))
 })
 
-test('I??-presence a process that ended, began at another time, is another user’s or runs in a container is not asked about', async () => {
+test('I49 a process that ended, began at another time, is another user’s or runs in a container is not asked about', async () => {
   const child = spawn('sleep', ['60'], { stdio: 'ignore' })
   await once(child, 'spawn')
   const own = identityOf(child.pid ?? 0)

@@ -45,7 +45,6 @@ let watching: ChildProcess | undefined
 before(async () => {
   place = openDaemonPlace()
   upstream = await openContainerUpstream([API, ASKED, LATER])
-  place.env['SALLYPORT_SIDECAR_IMAGE'] = 'sallyport/sidecar:approver' // TEMPORARY
   place.env['SALLYPORT_EXTRA_CA'] = upstream.authorityFile
   place.write(join(place.home, 'policies', 'global.yaml'), POLICY)
   workspace = await place.workspace('work', { leaked: `before ${KEY} after\n` })
@@ -116,16 +115,16 @@ async function audited(event: string): Promise<Record<string, unknown>[]> {
 test('a command that a rule allows runs on the host, and says what it printed and how it ended', async () => {
   const request = await run({ argv: ['uname', '-s'] })
   const { status, exit_code, stdout } = await ended(request)
-  assert.deepEqual([status, exit_code, stdout], ['done', 0, `${(await capture('uname', ['-s'])).stdout}`])
+  assert.deepEqual([status, exit_code, stdout], ['done', 0, (await capture('uname', ['-s'])).stdout])
 })
 
-test('I47 with nobody there to ask, what asks is refused at once, and nothing runs', async () => {
+test('I53 with nobody there to ask, what asks is refused at once, and nothing runs', async () => {
   const { status, error } = await ended(await run({ argv: ['touch', 'unasked'] }))
   assert.deepEqual([status, error?.code], ['denied', 'approver_absent'])
   assert.equal(existsSync(join(workspace, 'unasked')), false)
 })
 
-test('I43 what somebody approves runs once, in the workspace’s folder of the host, as it was shown', async () => {
+test('I41 what somebody approves runs once, in the workspace’s folder of the host, as it was shown', async () => {
   watching = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts'), 'pending', '--watch', '--json'], {
     env: place.env,
     stdio: 'ignore',
@@ -164,7 +163,7 @@ test('a rule that denies asks nobody', async () => {
   assert.deepEqual([await pending(), existsSync(join(workspace, 'README.md'))], [[], true])
 })
 
-test('I48 a command that would answer in the operator’s place is refused whatever anybody says', async () => {
+test('I43 a command that would answer in the operator’s place is refused whatever anybody says', async () => {
   for (const argv of [
     ['sallyport', 'approve', 'x'],
     ['curl', '--unix-socket', join(place.home, 'daemon.sock'), 'http://localhost/v1/questions'],
@@ -211,7 +210,7 @@ test('output is streamed as it comes, and a value that the session has is not in
   assert.ok(!stream.stdout.includes(KEY))
 })
 
-test('I44 another session of the same daemon sees, reads and ends nothing of it', async () => {
+test('I53 another session of the same daemon sees, reads and ends nothing of it', async () => {
   const { id } = await run({ argv: ['uname', '-s'] })
   for (const [method, path] of [
     ['GET', `/v1/requests/${id}`],
@@ -223,7 +222,7 @@ test('I44 another session of the same daemon sees, reads and ends nothing of it'
   }
 })
 
-test('I42 another session’s lease, an altered one and none are refused at the gateway', async () => {
+test('I53 another session’s lease, an altered one and none are refused at the gateway', async () => {
   const { stdout } = await capture('docker', ['exec', other.agent.container ?? '', 'sh', '-c', 'printf %s "$SALLYPORT_LEASE"'])
   for (const lease of [stdout, `${stdout.slice(0, -4)}AAAA`, '']) {
     const { status, body } = await ask('POST', '/v1/host/run', { argv: ['touch', 'stolen'] }, main, lease)
@@ -299,7 +298,7 @@ test('I21 a request whose rule asks passes once somebody has said yes to exactly
   assert.equal((await another).stdout, '403')
 })
 
-test('I50 a policy that an agent proposes changes nothing until it is approved with the password, and can be taken back', async () => {
+test('I54 a policy that an agent proposes changes nothing until it is approved with the password, and can be taken back', async () => {
   const content = `version: 1\nnetwork:\n  rules:\n    - {id: later, host: ${LATER}, action: allow, ${PRIVATE}}\n`
   const fetchLater = () =>
     capture('docker', [

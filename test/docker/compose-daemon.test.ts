@@ -143,7 +143,7 @@ function audited(session: string): string[] {
     .flatMap(({ event, of, state }) => (event === 'session' && of === session ? (state ?? '') : []))
 }
 
-test('I??-compose a project without a daemon works by itself; one that is started later has it from the sidecar’s next start on, until it goes down', async (t) => {
+test('I55 a project without a daemon works by itself; one that is started later has it from the sidecar’s next start on, until it goes down', async (t) => {
   const key = newKey()
   const one = await made('one', 'file:/run/secrets/API_KEY')
   await putSecret(one, key)
@@ -220,7 +220,7 @@ test('I??-compose a project without a daemon works by itself; one that is starte
   })
 })
 
-test('I??-compose a project of a daemon gets secrets of the vault, outlives the daemon, and loses all at lease revoke, alone', async (t) => {
+test('I55 a project of a daemon gets secrets of the vault, outlives the daemon, and loses all at lease revoke, alone', async (t) => {
   let daemon: DaemonProcess = await place.startDaemon()
   t.after(() => daemon[Symbol.asyncDispose]())
   const keys = [newKey(), newKey()]
@@ -302,7 +302,7 @@ test('I??-compose a project of a daemon gets secrets of the vault, outlives the 
   })
 })
 
-test('I??-compose a project whose daemon was killed is not freer than with it; sallyport compose sets it free', async (t) => {
+test('I55 a project whose daemon was killed is not freer than with it; sallyport compose sets it free', async (t) => {
   const key = newKey()
   const four = await (async () => {
     await using daemon = await place.startDaemon()

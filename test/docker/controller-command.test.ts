@@ -233,7 +233,7 @@ test('a gate that is killed comes back, and has its secrets again from the daemo
   assert.equal(await inspected<string>(main.agent.container, '.State.StartedAt'), began)
 })
 
-test('I15-audit the audit of a session whose gate was killed holds, each of its chains in a file of its own', async () => {
+test('I15 the audit of a session whose gate was killed holds, each of its chains in a file of its own', async () => {
   await eventually(async () => {
     const names = readdirSync(join(place.home, 'audit', 'sessions')).filter((name) => name.startsWith(main.id))
     assert.deepEqual(names.toSorted(), [`${main.id}.2.jsonl`, `${main.id}.jsonl`])

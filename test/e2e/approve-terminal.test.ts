@@ -70,7 +70,7 @@ for (const size of [
     assertGivenBack(pty)
   })
 
-test('I??-surfaces a yes before the end of the question was on the screen, or together with other keys, answers nothing', async () => {
+test('I52 a yes before the end of the question was on the screen, or together with other keys, answers nothing', async () => {
   await using operator = await openOperator()
   const { question } = await operator.ask(wishOf({ subject: commandSubject(['gh', 'x'.repeat(900)]) }))
   await using pty = openInbox(operator)

@@ -143,7 +143,7 @@ test('a password as an argument is refused, and not repeated', async () => {
   assert.doesNotMatch(ended.stdout + ended.stderr, /canary/)
 })
 
-test('I??-presence without --stdin no password is taken from what is no terminal', async () => {
+test('I49 without --stdin no password is taken from what is no terminal', async () => {
   await using setting = await operator()
   const ended = await setting.run(['approver', 'password'], `${FIRST}\n${FIRST}\n`)
   assert.equal(ended.code, 1)
@@ -152,7 +152,7 @@ test('I??-presence without --stdin no password is taken from what is no terminal
 })
 
 for (const name of ['SALLYPORT_LEASE', 'SALLYPORT_URL'])
-  test(`I??-presence where ${name} is set, as inside of a session, no password is asked or taken`, async () => {
+  test(`I49 where ${name} is set, as inside of a session, no password is asked or taken`, async () => {
     await using setting = await operator()
     const typed = setting.terminal(['approver', 'password'], { [name]: 'x' })
     assert.equal(await typed.exited, 1)
@@ -166,7 +166,7 @@ for (const name of ['SALLYPORT_LEASE', 'SALLYPORT_URL'])
 /** The shell's own number of the agent's terminal stays: the mark says which one it is. */
 const ATTACHED = '"$0" "$1" attach x & while [ -z "$(ls "$HOME/.sallyport/terminals" 2>/dev/null)" ]; do sleep 0.05; done;'
 
-test('I??-presence on a terminal that an agent is attached to no password is asked, wherever else the command’s output goes', async () => {
+test('I49 on a terminal that an agent is attached to no password is asked, wherever else the command’s output goes', async () => {
   await using setting = await operator()
   for (const tail of ['', ' 2>&1 | cat']) {
     const pty = setting.shell(`${ATTACHED} "$0" "$1" approver password${tail}; kill $!; echo over`)
@@ -176,7 +176,7 @@ test('I??-presence on a terminal that an agent is attached to no password is ask
   }
 })
 
-test('I??-presence another terminal than the agent’s asks, and so does this one when the agent’s client is gone, however it ended', async () => {
+test('I49 another terminal than the agent’s asks, and so does this one when the agent’s client is gone, however it ended', async () => {
   await using setting = await operator()
   const attached = setting.shell(`${ATTACHED} echo attached; read wait; kill -9 $!; wait $!; "$0" "$1" approver password`)
   await attached.sees('attached')
@@ -187,7 +187,7 @@ test('I??-presence another terminal than the agent’s asks, and so does this on
   assert.equal(await type(attached, [FIRST, SECOND, SECOND]), 0, attached.printed())
 })
 
-test('I??-presence what looks like a mark in the folder of attached terminals harms nobody', async () => {
+test('I49 what looks like a mark in the folder of attached terminals harms nobody', async () => {
   await using setting = await operator()
   const folder = join(setting.home, 'terminals')
   await mkdir(folder)

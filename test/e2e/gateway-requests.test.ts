@@ -30,11 +30,13 @@ async function openGateway(callController: CallController) {
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
     origin,
-    ask: (path: string, init: RequestInit = {}) =>
-      fetch(`${origin}${path}`, {
-        ...init,
-        headers: { authorization: `Bearer ${LEASE}`, ...(init.body && { 'content-type': 'application/json' }), ...init.headers },
-      }),
+    ask: (
+      path: string,
+      { headers = {}, ...init }: Omit<RequestInit, 'headers'> & { readonly headers?: Readonly<Record<string, string>> } = {},
+    ) => {
+      const own = { authorization: `Bearer ${LEASE}`, ...(init.body && { 'content-type': 'application/json' }) }
+      return fetch(`${origin}${path}`, { ...init, headers: { ...own, ...headers } })
+    },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       server.close()
@@ -88,7 +90,7 @@ for (const { method, path, body, calls, status } of ROUTES)
     assert.deepEqual(seen, [{ ...calls, lease: LEASE }])
   })
 
-test('I42 without the lease, with another, or with two nothing is asked of the controller', async () => {
+test('I53 without the lease, with another, or with two nothing is asked of the controller', async () => {
   await using gateway = await openGateway(() => assert.fail('the controller is asked'))
   for (const { method, path, body } of ROUTES)
     for (const authorization of ['', 'Bearer other', `Basic ${LEASE}`, `Bearer ${LEASE}x`]) {
@@ -199,7 +201,7 @@ test('a reader that has gone is asked for no further', async () => {
   assert.equal(calls, 2)
 })
 
-test('I41 calls that wait at the controller are bounded: a further one is refused, and the gateway goes on', async () => {
+test('I53 calls that wait at the controller are bounded: a further one is refused, and the gateway goes on', async () => {
   const { promise, resolve } = Promise.withResolvers<unknown>()
   let calls = 0
   const full = Promise.withResolvers<void>()

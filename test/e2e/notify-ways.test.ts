@@ -94,7 +94,7 @@ test('a program that never ends, or prints without end, is ended, and the next n
 
 const SERVER = join(import.meta.dirname, '../support/notification-server.py')
 
-test('I??-notify the desktop shows what an agent wrote as it is: no markup, no escape, no option', async (t) => {
+test('I50 the desktop shows what an agent wrote as it is: no markup, no escape, no option', async (t) => {
   const program = findProgram('notify-send', process.env)
   if (program === undefined) return t.skip('there is no notify-send here')
   const { code } = await runProgram(['/usr/bin/python3', '-c', 'import dbus, gi'], {})

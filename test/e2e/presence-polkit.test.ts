@@ -24,7 +24,7 @@ function withPolkit(title: string, body: (polkit: Polkit) => Promise<void>, opti
 const proofOf = ({ pid, startTime }: { pid: number; startTime: string }) => ({ kind: 'system', pid, startTime }) as const
 
 withPolkit(
-  'I??-presence polkit asks for the login password of the user, shows which question it is, and the right one proves T2',
+  'I49 polkit asks for the login password of the user, shows which question it is, and the right one proves T2',
   async (polkit) => {
     await using daemon = await polkit.daemon()
     assert.deepEqual(daemon.available, ['T0', 'T2'])
@@ -40,7 +40,7 @@ withPolkit(
 )
 
 withPolkit(
-  'I??-presence one answer at the prompt of polkit proves one question: the next is asked anew, and a wrong password proves nothing',
+  'I49 one answer at the prompt of polkit proves one question: the next is asked anew, and a wrong password proves nothing',
   async (polkit) => {
     await using daemon = await polkit.daemon()
     const screen = await polkit.agent(daemon)
@@ -57,14 +57,14 @@ withPolkit(
   },
 )
 
-withPolkit('I??-presence where nothing shows the prompt of polkit nothing is proven', async (polkit) => {
+withPolkit('I49 where nothing shows the prompt of polkit nothing is proven', async (polkit) => {
   await using daemon = await polkit.daemon()
   const { code, message, hint } = await daemon.prove(proofOf(daemon), DIGEST)
   assert.deepEqual([code, message], ['presence_failed', 'nothing here can show the prompt of the operating system'])
   assert.match(hint ?? '', /pkttyagent/)
 })
 
-withPolkit('I??-presence an answer that is broken off takes the prompt away and proves nothing', async (polkit) => {
+withPolkit('I49 an answer that is broken off takes the prompt away and proves nothing', async (polkit) => {
   await using daemon = await polkit.daemon()
   const screen = await polkit.agent(daemon)
   const proven = daemon.prove(proofOf(daemon), DIGEST)
@@ -75,7 +75,7 @@ withPolkit('I??-presence an answer that is broken off takes the prompt away and 
 })
 
 withPolkit(
-  'I??-presence a rule of the machine that allows it without asking proves nothing',
+  'I49 a rule of the machine that allows it without asking proves nothing',
   async (polkit) => {
     await using daemon = await polkit.daemon()
     const { code, message } = await daemon.prove(proofOf(daemon), DIGEST)
@@ -85,7 +85,7 @@ withPolkit(
 )
 
 withPolkit(
-  'I??-presence a rule of the machine that denies it is no proof either',
+  'I49 a rule of the machine that denies it is no proof either',
   async (polkit) => {
     await using daemon = await polkit.daemon()
     const { code, message } = await daemon.prove(proofOf(daemon), DIGEST)
@@ -95,7 +95,7 @@ withPolkit(
 )
 
 withPolkit(
-  'I??-presence a user whom the installed policy does not name is told so, and proves nothing',
+  'I49 a user whom the installed policy does not name is told so, and proves nothing',
   async (polkit) => {
     await using daemon = await polkit.daemon()
     const { code, hint } = await daemon.prove(proofOf(daemon), DIGEST)
@@ -105,7 +105,7 @@ withPolkit(
   { owner: OTHER.name },
 )
 
-withPolkit('I??-presence polkit is not asked about a process of another user, of another time, or in a container', async (polkit) => {
+withPolkit('I49 polkit is not asked about a process of another user, of another time, or in a container', async (polkit) => {
   await using daemon = await polkit.daemon()
   const screen = await polkit.agent(daemon)
   const others = await polkit.start(OTHER, ['sleep', '60'])
@@ -125,7 +125,7 @@ withPolkit('I??-presence polkit is not asked about a process of another user, of
   assert.doesNotMatch(screen.printed(), /Sallyport|Password/)
 })
 
-test('I??-presence root, whom polkit asks for nothing, has no proof of T2', async () => {
+test('I49 root, whom polkit asks for nothing, has no proof of T2', async () => {
   const prompt = polkitPrompt(0)
   assert.match(prompt.problem() ?? '', /asks root/)
   const of = { digest: DIGEST, decision: 'allow', scope: 'once' } as const

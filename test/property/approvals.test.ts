@@ -99,7 +99,7 @@ function* changed(value: unknown): Generator {
   }
 }
 
-test('I41-approvals whatever is changed, added, left out or reordered in a subject, an asker, an id or a time: the digest is another one', () => {
+test('I41 whatever is changed, added, left out or reordered in a subject, an asker, an id or a time: the digest is another one', () => {
   for (const subject of SUBJECTS) {
     const question = questionOf({ subject })
     const digest = digestOf(question)
@@ -114,7 +114,7 @@ test('I41-approvals whatever is changed, added, left out or reordered in a subje
   }
 })
 
-test('I41-approvals two commands that differ in anything have different digests', () => {
+test('I41 two commands that differ in anything have different digests', () => {
   fc.assert(
     fc.property(anyCommand, anyCommand, (one, other) => {
       assert.ok(CommandSubject.safeParse(one).success)
@@ -132,7 +132,7 @@ test('I41-approvals two commands that differ in anything have different digests'
 /** What must never reach a terminal or a reader: controls, formats, odd spaces, what reorders. */
 const HOSTILE = /[\p{C}\u2028\u2029\u2800]|(?! )\p{Z}|\p{Default_Ignorable_Code_Point}/u
 
-test('I42-approvals whatever a question holds, no line of it has anything but text that is seen', () => {
+test('I42 whatever a question holds, no line of it has anything but text that is seen', () => {
   const hostile = fc.string({
     unit: fc.oneof(
       fc.constantFrom(...Array.from('\u202e\u2066\u200b\u2060\ufeff\u00ad\u2028\r\n\t\x1b\x07\x9b⟦⟧\\"{} ')),
@@ -156,7 +156,7 @@ test('I42-approvals whatever a question holds, no line of it has anything but te
   )
 })
 
-test('I42-approvals an exact text that is not folded can be read back from what is shown: no two texts are shown alike', () => {
+test('I42 an exact text that is not folded can be read back from what is shown: no two texts are shown alike', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 80 }), (text) => {
       const { lines } = showExact(text)
@@ -166,7 +166,7 @@ test('I42-approvals an exact text that is not folded can be read back from what 
   )
 })
 
-test('I42-approvals what is shown in ASCII can be read back as well', () => {
+test('I42 what is shown in ASCII can be read back as well', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 80 }), (text) => {
       const { spelled } = showExact(text)
@@ -187,7 +187,7 @@ function readBack(line: string): string {
     })
 }
 
-test('I42-approvals of a long text nothing is left out without its length and its digest', () => {
+test('I42 of a long text nothing is left out without its length and its digest', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', minLength: 1_025, maxLength: 3_000 }), (text) => {
       for (const { lines, marks, folded } of [showExact(text), showProse(text)]) {

@@ -133,7 +133,7 @@ for (const [name, wording] of [
     )
   })
 
-test('I??-surfaces a yes is sent only when every row of its question was on the screen at this size, and for 400 ms', () => {
+test('I52 a yes is sent only when every row of its question was on the screen at this size, and for 400 ms', () => {
   let allowed = 0
   const seen = { id: '', step: '', size: '', rows: new Set<number>(), completeMs: Number.NaN }
   fc.assert(

@@ -237,7 +237,7 @@ export class Desk implements Approvals {
     })
   }
 
-  /** The file first and the audit second: what is approved in the file alone has no power, now or after a restart. I41-approvals */
+  /** The file first and the audit second: what is approved in the file alone has no power, now or after a restart. I41 */
   async #approve(held: Held, settlement: Settlement, evidence: PresenceEvidence, onApproved?: () => void): Promise<Question> {
     const { question } = held
     try {
@@ -285,7 +285,7 @@ export class Desk implements Approvals {
     else if (held.state !== 'over') void this.#end(held, { state: 'cancelled', note })
   }
 
-  /** Ends it with a no, which holds from this turn on: a disk or an audit that cannot be written undoes none. I41-approvals */
+  /** Ends it with a no, which holds from this turn on: a disk or an audit that cannot be written undoes none. I41 */
   #end(held: Held, how: Omit<Settlement, 'at'>, evidence?: PresenceEvidence): Promise<Question> {
     const { answer = held.answer, ...rest } = how
     const settlement = { ...rest, at: this.#parts.system.now(), ...(answer && { answer }) }

@@ -6,7 +6,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 type Environment = Readonly<Record<string, string>>
 
 /**
- * Variables that make a program run or load something else, or that say where its secrets are: no rule can add one. A star is any end,
+ * I45: Variables that make a program run or load something else, or that say where its secrets are: no rule can add one. A star is any end,
  * or at the beginning any beginning.
  */
 const NEVER = [

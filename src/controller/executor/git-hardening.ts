@@ -1,5 +1,5 @@
 /**
- * What keeps git from running what a repository's own configuration names (git-config(1)): of a workspace, that is an agent's to write.
+ * I46: What keeps git from running what a repository's own configuration names (git-config(1)): of a workspace, that is an agent's to write.
  * In the environment, so that a git which another program starts has it too.
  */
 const SETTINGS: readonly (readonly [string, string])[] = [

@@ -7,7 +7,7 @@ const NAMES = ['stdout', 'stderr'] as const
 type Pieces = Record<StreamName, Buffer>
 
 /**
- * Takes secrets out of what one command prints: out of each of its streams, and out of both in the order in which they came, so that one is found of
+ * I47: Takes secrets out of what one command prints: out of each of its streams, and out of both in the order in which they came, so that one is found of
  * which a part is on each. Nothing that could be the beginning of a secret is given before what follows it has come.
  */
 export type JointRedaction = {

@@ -119,7 +119,7 @@ class Changed {
 }
 
 /**
- * I??-executor: what somebody else could write while it runs is executed from a copy that was compared. An interpreter reads its script as it goes, so
+ * I44: what somebody else could write while it runs is executed from a copy that was compared. An interpreter reads its script as it goes, so
  * that a line which is added later would run too.
  * @returns the copy of each file
  */

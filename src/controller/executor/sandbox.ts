@@ -6,7 +6,7 @@ import { seatbeltProfile } from './seatbelt.ts'
 
 export type SandboxKind = 'bubblewrap' | 'seatbelt' | 'none'
 
-/** What a sandboxed command sees of the machine. Paths are real. */
+/** I48: What a sandboxed command sees of the machine. Paths are real. */
 export type SandboxView = {
   readonly workspace: string
   /** Never seen, whatever else is. */

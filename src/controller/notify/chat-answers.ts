@@ -71,7 +71,7 @@ export class ChatAnswersDesk {
     const [, decision, id = '', prefix = ''] = ANSWER.exec(text) ?? []
     if (decision !== 'allow' && decision !== 'deny') return undefined
     const digest = this.#open.get(id)?.digest
-    // I??-notify: bound to the decision, the question and its digest.
+    // I50: bound to the decision, the question and its digest.
     if (digest === undefined || !digest.startsWith(prefix) || !isEqual(text, this.#text(decision, id, digest)))
       return { said: 'too late, or not ours' }
     try {

@@ -34,7 +34,7 @@ export type WebOptions = {
 export type Web = AsyncDisposable & { readonly port: number; readonly url: string }
 
 /**
- * The operator's API on this machine's loopback, for a browser: with a token that `sallyport open` began, at the name localhost alone.
+ * I51: The operator's API on this machine's loopback, for a browser: with a token that `sallyport open` began, at the name localhost alone.
  * Both addresses of that name are taken, so that nobody else can sit on one of them; an address family that the machine does not
  * have nobody can.
  * @throws listen_failed

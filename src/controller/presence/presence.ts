@@ -85,7 +85,7 @@ export async function openPresence({ home, system, log, systemPrompt = openSyste
   return {
     async prove(tier, proof, of, signal) {
       const needed = neededFor(tier, of)
-      // I??-presence: before anything is asked of anybody.
+      // I49: before anything is asked of anybody.
       refuseLower(needed, TIER_OF[proof.kind])
       // A no is taken from whoever can say it, without a look at more.
       const means = of.decision === 'deny' ? ({ tier: 'T0', name: 'key' } as const) : await meansOf(proof, of, signal)

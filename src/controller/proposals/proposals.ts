@@ -46,7 +46,7 @@ export type ProposalParts = {
   readonly system: Pick<System, 'now' | 'random'>
 }
 
-/** Changes of the operator's files that agents propose. Nothing of them is ever run, and nothing changes without an answer. */
+/** I54: Changes of the operator's files that agents propose. Nothing of them is ever run, and nothing changes without an answer. */
 export type Proposals = {
   /** Resolves with the id under which it can be taken back. @throws proposal_invalid, approval_denied and its kin, proposal_outdated */
   propose(asker: Asker, wish: ProposalWish, reason: string, signal: AbortSignal): Promise<ProposalView>

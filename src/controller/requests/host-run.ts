@@ -1,5 +1,5 @@
 import { describeCommand, type Surroundings } from '../../command/command.ts'
-import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { codeOf, ERRORS, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import type { System } from '../../kernel/system.ts'
@@ -21,6 +21,8 @@ export type RequestPlace = {
   readonly surroundings: Surroundings
   /** What is looked for in all that is shown. */
   readonly secrets: () => readonly Secret[]
+  /** Workspaces of other sessions: what lies there is an agent's too. */
+  readonly others: () => readonly string[]
   /** @throws workspace_suspect when what the agent left there would decide what a program of the host does */
   readonly refuseSuspect: () => Promise<void>
 }
@@ -61,17 +63,18 @@ export async function hostRun(
   await place.refuseSuspect()
 
   const { workspace } = place.surroundings
+  const secrets = place.secrets()
   await using prepared = await prepare(
     { argv: argvOf(facts), cwd },
-    { workspace, inContainer: CONTAINER_WORKSPACE, home: parts.home, environment: parts.env },
-    // I45: code of the workspace is the agent's own, and never runs with the operator's rights where that can be helped.
-    { environment: decision.environment, sandbox: decision.workspaceCode && sandboxOf() !== 'none' },
+    { workspace, inContainer: CONTAINER_WORKSPACE, home: parts.home, environment: parts.env, others: place.others() },
+    // I48: code of the workspace is the agent's own, and never runs with the operator's rights where that can be helped.
+    { environment: decision.environment, sandbox: decision.workspaceCode && sandboxOf() !== 'none', secrets },
     parts.system,
   )
   const isBare = decision.workspaceCode && prepared.subject.sandbox === 'none'
   const question =
     decision.action === 'ask' || isBare ? await approved(parts, place, { wish, facts, decision, prepared }, request) : undefined
-  return run(parts, place, prepared, question, request)
+  return run(parts, { ...place, secrets: () => secrets }, prepared, question, request)
 }
 
 /** What would become of it, without asking anybody. */
@@ -120,7 +123,7 @@ async function approved(parts: HostRunParts, place: RequestPlace, asked: Asked, 
   if (now.action === 'deny' || now.action === 'disabled') throw refusedBy(now)
   await place.refuseSuspect()
   const { question } = outcome
-  // I43: on the disk before anything runs: what was approved once runs at most once, also when this process ends here.
+  // I41: on the disk before anything runs: what was approved once runs at most once, also when this process ends here.
   if (!(await parts.approvals.consume(question.id, question.digest)))
     throw new SallyportError('approval_denied', 'the approval was used or taken back before')
   return question
@@ -186,7 +189,7 @@ function viewOf(result: CommandResult): Ending {
     stdout,
     stderr,
     ...(truncated && { truncated }),
-    ...(code !== undefined && { error: { code, message: `it did not end by itself: ${code}` } }),
+    ...(code !== undefined && { error: { code, message: result.why ?? ERRORS[code].means } }),
   }
 }
 

@@ -8,7 +8,7 @@ import type { RequestPlace } from './host-run.ts'
 export type PlacesParts = {
   /** `$SALLYPORT_HOME` */
   readonly home: string
-  readonly state: Pick<StateFile, 'row'>
+  readonly state: Pick<StateFile, 'row' | 'live'>
   /** The policy of a session, as its gate has it. */
   readonly policyOf: (session: string) => Policy
   readonly secretsOf: (session: string) => readonly Secret[]
@@ -26,6 +26,7 @@ export function createPlaces(parts: PlacesParts): (session: string) => RequestPl
       asker: { session, sessionName: row.name, workspace, agent: harness ?? 'agent', ...(role !== undefined && { role }) },
       policy: () => parts.policyOf(session),
       surroundings: { home: parts.home, workspace, operatorPorts: parts.operatorPorts() },
+      others: () => parts.state.live().flatMap((other) => (other.id === session ? [] : (other.record as SessionRecord).workspace)),
       secrets: () => parts.secretsOf(session),
       refuseSuspect: () => parts.refuseSuspect(kept),
     }

@@ -10,7 +10,7 @@ const NetworkRule = z.strictObject({
 })
 type NetworkRule = z.infer<typeof NetworkRule>
 
-/** Why a rule is not the one that was offered, nor a narrower one. A command's is offered word for word, and has no narrower one. I46 */
+/** Why a rule is not the one that was offered, nor a narrower one. A command's is offered word for word, and has no narrower one. I41 */
 export function rememberComplaint(kind: 'host_command' | 'network', offered: string, rule: string): string | undefined {
   if (rule === offered) return undefined
   if (kind === 'host_command') return 'of a command exactly the words that were asked about are remembered'
@@ -30,7 +30,7 @@ export function ruleOfRequest({ host, port, method, path }: DomainSubject): stri
   return JSON.stringify({ host, ports: [port], methods: [method], ...(path !== undefined && { paths: [path] }) })
 }
 
-/** Whether a remembered rule is about this request: its paths are spelled out, none is a pattern. I46 */
+/** Whether a remembered rule is about this request: its paths are spelled out, none is a pattern. I41 */
 export function coversRequest(rule: string, { host, port, method, path }: DomainSubject): boolean {
   const allowed = read(rule)
   if (allowed === undefined || allowed.host !== host || !allowed.ports.includes(port) || !allowed.methods.includes(method)) return false

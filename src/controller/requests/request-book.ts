@@ -14,8 +14,8 @@ export type OpenRequest = {
   /** Aborted when the agent withdraws it, or its session ends. */
   readonly signal: AbortSignal
   /** The question was answered, or nobody had to be asked. */
-  running(): void
-  print(stream: OutputPiece['stream'], chunk: Buffer): void
+  readonly running: () => void
+  readonly print: (stream: OutputPiece['stream'], chunk: Buffer) => void
 }
 
 /** The requests of agents, as they see them: each session its own. In memory alone. */
@@ -49,35 +49,16 @@ const ID_BYTES = 16
 
 export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, onFault: (error: unknown) => Ending): RequestBook {
   const sessions = new Map<string, Map<string, Entry>>()
-  const find = (session: string, id: string): Entry => {
-    const entry = sessions.get(session)?.get(id)
-    if (entry !== undefined) return entry
-    throw new SallyportError('request_not_found', `there is no request "${shown(id)}" of this session`, {
-      hint: 'a restart of the daemon ends all requests, and those that ended are forgotten after a while',
-    })
-  }
+  const find = (session: string, id: string): Entry => foundIn(sessions.get(session), id)
 
   return {
     begin(session, method, work) {
       const own = sessions.get(session) ?? new Map<string, Entry>()
       sessions.set(session, own)
       forgetOld(own, system.elapsed())
-      const open = [...own.values()].filter(({ view }) => OPEN.has(view.status)).length
-      if (open >= LIMITS.requestsOpenMax)
-        throw new SallyportError('overloaded', `${open} requests of this session wait or run already`, {
-          hint: 'wait for some of them, or cancel them',
-        })
+      refuseSurplus(own)
       const id = system.random(ID_BYTES).toString('hex')
-      const entry: Entry = {
-        view: { id, method, status: 'pending' },
-        abort: new AbortController(),
-        pieces: [],
-        dropped: 0,
-        bytes: 0,
-        ended: Promise.resolve(),
-        endedMs: undefined,
-        wake: Promise.withResolvers(),
-      }
+      const entry = newEntry(id, method)
       own.set(id, entry)
       entry.ended = Promise.try(work, openRequest(entry))
         .catch(onFault)
@@ -98,15 +79,7 @@ export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, on
       const hasNews = (): boolean => entry.dropped + entry.pieces.length > after || !OPEN.has(entry.view.status)
       const until = system.elapsed() + waitMs
       while (!hasNews() && !signal.aborted && system.elapsed() < until) await waitFor(entry.wake.promise, until - system.elapsed(), signal)
-      const from = Math.min(Math.max(after - entry.dropped, 0), entry.pieces.length)
-      const pieces = entry.pieces.slice(from, from + PIECES_AT_ONCE)
-      const next = entry.dropped + from + pieces.length
-      return {
-        pieces,
-        next,
-        lost: after < entry.dropped,
-        isEnded: !OPEN.has(entry.view.status) && next === entry.dropped + entry.pieces.length,
-      }
+      return outputOf(entry, after)
     },
     async cancel(session, id) {
       const entry = find(session, id)
@@ -124,6 +97,44 @@ export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, on
       for (const own of sessions.values()) for (const { abort } of own.values()) abort.abort()
     },
   }
+}
+
+function newEntry(id: string, method: AgentMethod): Entry {
+  return {
+    view: { id, method, status: 'pending' },
+    abort: new AbortController(),
+    pieces: [],
+    dropped: 0,
+    bytes: 0,
+    ended: Promise.resolve(),
+    endedMs: undefined,
+    wake: Promise.withResolvers(),
+  }
+}
+
+/** @throws request_not_found */
+function foundIn(own: ReadonlyMap<string, Entry> | undefined, id: string): Entry {
+  const entry = own?.get(id)
+  if (entry !== undefined) return entry
+  throw new SallyportError('request_not_found', `there is no request "${shown(id)}" of this session`, {
+    hint: 'a restart of the daemon ends all requests, and those that ended are forgotten after a while',
+  })
+}
+
+/** I53 @throws overloaded */
+function refuseSurplus(own: ReadonlyMap<string, Entry>): void {
+  const open = [...own.values()].filter(({ view }) => OPEN.has(view.status)).length
+  if (open < LIMITS.requestsOpenMax) return
+  throw new SallyportError('overloaded', `${open} requests of this session wait or run already`, {
+    hint: 'wait for some of them, or cancel them',
+  })
+}
+
+function outputOf({ view, pieces: all, dropped }: Entry, after: number): OutputView {
+  const from = Math.min(Math.max(after - dropped, 0), all.length)
+  const pieces = all.slice(from, from + PIECES_AT_ONCE)
+  const next = dropped + from + pieces.length
+  return { pieces, next, lost: after < dropped, isEnded: !OPEN.has(view.status) && next === dropped + all.length }
 }
 
 /** Pieces of one answer: a frame of the channel has a bound. */

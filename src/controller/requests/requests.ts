@@ -25,7 +25,7 @@ export type RequestsParts = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** A session that runs. @throws session_not_running */
   readonly place: (session: string) => RequestPlace
-  /** I42: every call shows the lease, and every call has it looked at. @throws lease_invalid */
+  /** I53: every call shows the lease, and every call has it looked at. @throws lease_invalid */
   readonly checkLease: (session: string, lease: string) => void
   readonly audit: (event: RequestAuditEvent) => Promise<void>
   readonly system: System

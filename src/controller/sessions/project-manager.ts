@@ -21,7 +21,7 @@ const WAITING = 'waiting'
 const SERVICE = 'com.docker.compose.service'
 
 /**
- * I??-compose: Sessions whose containers docker compose makes. For each project of the home a socket and a lease wait in a folder that its gate
+ * I55: Sessions whose containers docker compose makes. For each project of the home a socket and a lease wait in a folder that its gate
  * mounts; a session begins when a gate comes, and ends when the project's containers are gone. Then the next one waits.
  */
 export class ProjectManager {

@@ -33,7 +33,7 @@ const TIERS: readonly Tier[] = ['T0', 'T1', 'T2', 'T3']
 
 /**
  * Decides about a command: the strictest of all that match, over all layers. No rule allows a class of program whose arguments are
- * programs themselves, a shell, or what would answer in the operator's place; and a hazard makes a question of an allowance. I??-commands
+ * programs themselves, a shell, or what would answer in the operator's place; and a hazard makes a question of an allowance. I43
  * @param cwd the folder it is to run in, from the workspace's folder, or below `/workspace`
  * @param now milliseconds since 1970: rules that ended before are none
  */

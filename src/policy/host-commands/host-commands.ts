@@ -1,3 +1,2 @@
 export { decideHostCommand, nameRule, type HostCommandDecision } from './decide.ts'
-export { exactPattern, readPattern } from './tokens.ts'
-export { workspaceFolder } from './folders.ts'
+export { exactPattern } from './tokens.ts'

@@ -20,7 +20,7 @@ export type CallController = (call: { readonly lease: string; readonly method: A
  */
 export function addAgentRoutes(v1: FastifyInstance, call: CallController, leaseOf: (request: FastifyRequest) => string): void {
   let underWay = 0
-  /** I41: one agent's calls that wait leave room for the rest of the channel. */
+  /** I53: one agent's calls that wait leave room for the rest of the channel. */
   const ask = async (request: FastifyRequest, method: AgentMethod, params: unknown): Promise<unknown> => {
     if (underWay >= LIMITS.agentCallsMax)
       throw new SallyportError('overloaded', `${underWay} calls wait already`, { hint: 'wait for some of them' })

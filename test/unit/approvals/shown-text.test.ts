@@ -55,7 +55,7 @@ for (const { what, text, line, marks, spelled } of [
     spelled: '"a\\u{301}\\u{302}\\u{303}\\u{304}"',
   },
 ] as { what: string; text: string; line: string; marks: Mark[]; spelled?: string }[]) {
-  test(`I42-approvals ${what} is shown for what it is`, () => {
+  test(`I42 ${what} is shown for what it is`, () => {
     const shown = showExact(text)
     assert.deepEqual([shown.lines, shown.marks, shown.spelled], [[line], marks, spelled])
   })
@@ -78,7 +78,7 @@ for (const { what, text, lines, marks } of [
   { what: 'Cyrillic words', text: 'привет', lines: ['| привет'], marks: [] },
   { what: 'a word of two scripts', text: 'appr\u043Eved', lines: ['| appr\u043Eved'], marks: ['mixed_scripts'] },
 ] as { what: string; text: string; lines: string[]; marks: Mark[] }[]) {
-  test(`I42-approvals as a reason, ${what}: line by line, each with its bar`, () => {
+  test(`I42 as a reason, ${what}: line by line, each with its bar`, () => {
     const shown = showProse(text)
     assert.deepEqual([shown.lines, shown.marks], [lines, marks])
   })

@@ -114,7 +114,15 @@ test('sallyport audit verify --json exits 1 for a broken chain and says code and
   await assert.rejects(run('verify', file), { code: 'audit_broken', exit: 1 })
 })
 
-for (const argv of [[], ['read'], ['show'], ['verify', 'a', '--checkpoint', 'b'], ['verify', 'a', '--yaml'], ['export'], ['export', '--format', 'xml']]) {
+for (const argv of [
+  [],
+  ['read'],
+  ['show'],
+  ['verify', 'a', '--checkpoint', 'b'],
+  ['verify', 'a', '--yaml'],
+  ['export'],
+  ['export', '--format', 'xml'],
+]) {
   test(`sallyport audit ${argv.join(' ')} is a usage error: exit 2`, async () => {
     await assert.rejects(run(...argv), { code: 'usage', exit: 2 })
   })

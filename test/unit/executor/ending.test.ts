@@ -7,7 +7,7 @@ import { running } from '../../support/running-commands.ts'
 const FAMILY = (mark: string): string =>
   `trap '' TERM INT HUP; (trap '' TERM; sh -c "trap '' TERM; : ${mark}; while :; do sleep 1; done" & wait) & echo begun; while :; do sleep 1; done`
 
-test('I??-executor a command that is called off ends with its whole group, also with what ignores being asked', async () => {
+test('I45 a command that is called off ends with its whole group, also with what ignores being asked', async () => {
   await using setting = await commandSetting()
   const mark = `executor-${process.pid}-cancel`
   const controller = new AbortController()
@@ -22,7 +22,7 @@ test('I??-executor a command that is called off ends with its whole group, also 
   assert.deepEqual(running(mark), [])
 })
 
-test('I??-executor a command that takes too long ends with its whole group', async () => {
+test('I45 a command that takes too long ends with its whole group', async () => {
   await using setting = await commandSetting()
   const mark = `executor-${process.pid}-time`
   const { code, signal } = await setting.run({ argv: ['sh', '-c', FAMILY(mark)] }, { limits: { timeMs: 300 } })
