@@ -111,7 +111,7 @@ class Segments implements SegmentedChain {
     for (const body of bodies) {
       all.push(body)
       unsigned += 1
-      if (unsigned >= LIMITS.auditCheckpointLines) signing()
+      if (unsigned >= LIMITS.auditCheckpointLinesMax) signing()
     }
     if (unsigned > 0 && (bodies.length === 0 || system.elapsed() - this.#signedMs >= LIMITS.auditCheckpointMs)) signing()
     this.#chain.write(all)

@@ -119,8 +119,8 @@ function watchSeries({ key, kept, records }: SeriesParts) {
         if (problem !== undefined) return problem
         checkpoints += 1
         unsigned = 0
-      } else if (key !== undefined && checkpoints > 0 && unsigned > LIMITS.auditCheckpointLines) {
-        return `it is more than ${LIMITS.auditCheckpointLines} lines behind the last checkpoint: they were added by another`
+      } else if (key !== undefined && checkpoints > 0 && unsigned > LIMITS.auditCheckpointLinesMax) {
+        return `it is more than ${LIMITS.auditCheckpointLinesMax} lines behind the last checkpoint: they were added by another`
       }
       records.take(link, line)
       return undefined

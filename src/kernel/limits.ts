@@ -156,12 +156,12 @@ export const LIMITS = {
   /** Chains of one session: each start of a gate without a file of its own begins one. Beyond: 503 `audit_unavailable`. */
   auditSessionChainsMax: 1_000,
   /** The controller signs its chain after so many lines, and after so long while there are new ones. */
-  auditCheckpointLines: 1_000,
+  auditCheckpointLinesMax: 1_000,
   auditCheckpointMs: 10_000,
   /** A segment of the controller's chain: beyond, the next one is begun. */
   auditRotateBytes: 64 * 1024 * 1024,
   /** The audit is kept at least this long, and what is older is looked for this often. */
-  auditRetentionDaysMin: 90,
+  auditRetentionMinMs: 90 * 86_400_000,
   auditRetireMs: 600_000,
   /** Events that one call of `sallyport audit` lists, and how often `tail --follow` looks for new ones at least. */
   auditListMax: 100_000,
@@ -169,7 +169,7 @@ export const LIMITS = {
   /** Lines that wait for one copy of the audit (syslog, OTLP): beyond, the oldest are left out of the copy. */
   auditCopyQueueBytesMax: 16 * 1024 * 1024,
   /** One batch of a copy, how long its receiver may take, and the waits between tries when it does not. */
-  auditCopyBatchLines: 500,
+  auditCopyBatchLinesMax: 500,
   auditCopySendMs: 10_000,
   auditCopyRetryMs: 1_000,
   auditCopyRetryMaxMs: 60_000,

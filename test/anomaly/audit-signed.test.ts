@@ -144,7 +144,7 @@ test('I15 a controller’s chain that is written anew, whole and without a fault
     { altered: lines.map((line) => line.replace(/"key":"[^"]{43}"/, `"key":"${'A'.repeat(43)}"`)), reason: /signed with another key/ },
     { altered: lines.map((line) => line.replace(/,"signature":"[^"]*"/, '')), reason: /it is no checkpoint of ours/ },
     {
-      altered: [...lines, ...Array.from({ length: LIMITS.auditCheckpointLines + 1 }, () => lines[1] ?? '')],
+      altered: [...lines, ...Array.from({ length: LIMITS.auditCheckpointLinesMax + 1 }, () => lines[1] ?? '')],
       reason: /more than 1000 lines behind the last checkpoint/,
     },
   ]) {

@@ -55,9 +55,9 @@ function createBacklog() {
     /** The oldest lines, a batch of them. */
     take(): string[] {
       const batch: string[] = []
-      while (head < texts.length && batch.length < LIMITS.auditCopyBatchLines) {
+      while (head < texts.length && batch.length < LIMITS.auditCopyBatchLinesMax) {
         const lines = shift().split('\n').slice(0, -1)
-        const rest = lines.splice(LIMITS.auditCopyBatchLines - batch.length)
+        const rest = lines.splice(LIMITS.auditCopyBatchLinesMax - batch.length)
         batch.push(...lines)
         if (rest.length === 0) continue
         const text = `${rest.join('\n')}\n`

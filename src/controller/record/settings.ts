@@ -4,6 +4,8 @@ import * as z from 'zod'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 
+const RETENTION_DAYS = LIMITS.auditRetentionMinMs / 86_400_000
+
 /** Where a copy of the audit goes. */
 export type CopyTarget =
   | { readonly kind: 'syslog'; readonly by: 'tcp' | 'udp'; readonly host: string; readonly port: number }
@@ -21,7 +23,7 @@ const Copy = z.union([z.strictObject({ syslog: z.string() }), z.strictObject({ o
 
 const File = z.strictObject({
   version: z.literal(1),
-  retention_days: z.int().min(LIMITS.auditRetentionDaysMin).max(36_500).default(LIMITS.auditRetentionDaysMin),
+  retention_days: z.int().min(RETENTION_DAYS).max(36_500).default(RETENTION_DAYS),
   copy: z.array(Copy).max(LIMITS.auditCopiesMax).default([]),
 })
 
@@ -31,7 +33,7 @@ const File = z.strictObject({
  */
 export function readAuditSettings(file: string): AuditSettings {
   const text = readText(file)
-  if (text === undefined) return { retentionDays: LIMITS.auditRetentionDaysMin, copies: [] }
+  if (text === undefined) return { retentionDays: RETENTION_DAYS, copies: [] }
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, version: '1.2' })
   const at = (offset: number | undefined): string => `${file}:${lines.linePos(offset ?? 0).line}`

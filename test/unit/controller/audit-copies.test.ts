@@ -113,7 +113,7 @@ test('a receiver of OTLP gets each line as a record, and a batch again that it w
   )
   assert.equal(records[0]?.timeUnixNano, '1767323045678000000')
   assert.equal(
-    bodies.every(({ resourceLogs }) => (resourceLogs[0]?.scopeLogs[0]?.logRecords.length ?? 0) <= LIMITS.auditCopyBatchLines),
+    bodies.every(({ resourceLogs }) => (resourceLogs[0]?.scopeLogs[0]?.logRecords.length ?? 0) <= LIMITS.auditCopyBatchLinesMax),
     true,
   )
 })
