@@ -50,7 +50,7 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
 }
 
 function usage(): string {
-  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}`)
+  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(11)}${summary}`)
   return `sallyport ${VERSION}: the gate between AI agents and everything they may touch
 
 usage: sallyport COMMAND [...]

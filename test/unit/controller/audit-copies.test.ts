@@ -189,7 +189,7 @@ for (const { text, problem } of [
 test('audit.yaml gives the days and the places; without one it is kept as long as it must be', async () => {
   await using folder = await temporaryFolder()
   const file = join(folder.path, 'audit.yaml')
-  assert.deepEqual(readAuditSettings(file), { retentionDays: LIMITS.auditRetentionDaysMin, copies: [] })
+  assert.deepEqual(readAuditSettings(file), { retentionDays: LIMITS.auditRetentionMinMs / 86_400_000, copies: [] })
   await writeFile(file, 'version: 1\nretention_days: 400\ncopy:\n  - syslog: "udp://[::1]:514"\n  - syslog: unix:/run/log.sock\n')
   assert.deepEqual(readAuditSettings(file), {
     retentionDays: 400,
