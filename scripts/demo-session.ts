@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
@@ -14,6 +14,8 @@ export async function playSession(): Promise<Row[]> {
   const env = { ...process.env, SALLYPORT_HOME: path.join(folder, 'home') }
   const workspace = path.join(folder, 'workspace')
   const sallyport = (...args: string[]) => capture(process.execPath, [path.join(ROOT, 'src/main.ts'), ...args], { env })
+  await mkdir(path.join(env.SALLYPORT_HOME, 'policies'), { recursive: true, mode: 0o700 })
+  await writeFile(path.join(env.SALLYPORT_HOME, 'policies', 'global.yaml'), POLICY)
   const before = await inventory()
   await capture('git', ['init', '--quiet', workspace])
   parts.use(await startDaemon(env))
@@ -39,10 +41,78 @@ export async function playSession(): Promise<Row[]> {
   const asked = await sallyport('exec', id, '--', 'curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', 'http://elsewhere.example/')
   rows.push({ what: 'curl of a host that no rule allows', outcome: asked.stdout.trim(), ok: asked.stdout.trim() === '403' })
 
+  rows.push(...(await playRequests(id, env, sallyport)))
+
   const down = await sallyport('down', id)
   const left = (await inventory()).filter((one) => !before.includes(one))
   rows.push({ what: 'sallyport down: what is left of it', outcome: left.join(', ') || 'nothing', ok: down.code === 0 && left.length === 0 })
   return rows
+}
+
+const POLICY = `version: 1
+host_commands:
+  mode: allowlist
+  allow: [uname -s]
+  deny: ["rm **"]
+`
+
+type Sallyport = (...args: string[]) => ReturnType<typeof capture>
+
+/** What the agent asks of the host: what a rule allows, what one denies, and what somebody has to answer. */
+async function playRequests(id: string, env: NodeJS.ProcessEnv, sallyport: Sallyport): Promise<Row[]> {
+  await using watching = watch(env)
+  await watching.ready
+  const call = async (request: string): Promise<Said> => {
+    const script = `curl -sS -m 60 -H "authorization: Bearer $SALLYPORT_LEASE" ${request}`
+    return JSON.parse((await sallyport('exec', id, '--', 'sh', '-c', script)).stdout) as Said
+  }
+  const run = (argv: readonly string[]): Promise<Said> =>
+    call(`-H 'content-type: application/json' -d '${JSON.stringify({ argv, reason: 'the demo' })}' "$SALLYPORT_URL/v1/host/run"`)
+  const end = (request: string): Promise<Said> => call(`"$SALLYPORT_URL/v1/requests/${request}?wait=30"`)
+
+  const allowed = await end((await run(['uname', '-s'])).id)
+  const denied = await end((await run(['rm', '-rf', '/workspace'])).id)
+  const { id: request } = await run(['date', '-u', '+%Y'])
+  const question = await watching.asked
+  const answered = await sallyport('approve', question)
+  const approved = await end(request)
+  return [
+    { what: 'the agent asks the host for a command that a rule allows', outcome: said(allowed), ok: allowed.status === 'done' },
+    { what: 'for one that a rule denies', outcome: said(denied), ok: denied.error?.code === 'command_not_allowed' },
+    {
+      what: 'for one that somebody is asked about, and approves',
+      outcome: said(approved),
+      ok: answered.code === 0 && approved.status === 'done',
+    },
+  ]
+}
+
+type Said = { readonly id: string; readonly status: string; readonly stdout?: string; readonly error?: { readonly code: string } }
+
+function said({ status, stdout, error }: Said): string {
+  return error === undefined ? `${status}: ${(stdout ?? '').trim()}` : `${status}: ${error.code}`
+}
+
+/** Somebody who watches: with nobody there what asks is refused at once. `asked` is the id of the first question. */
+function watch(env: NodeJS.ProcessEnv): AsyncDisposable & { readonly ready: Promise<unknown>; readonly asked: Promise<string> } {
+  const options = { env, stdio: ['ignore', 'pipe', 'ignore'] as ['ignore', 'pipe', 'ignore'] }
+  const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'pending', '--watch'], options)
+  const ended = once(child, 'exit')
+  const lines = createInterface({ input: child.stdout })
+  return {
+    ready: once(lines, 'line'),
+    asked: (async () => {
+      for await (const line of lines) {
+        const id = /^(q-[0-9a-f]+) /.exec(line)?.[1]
+        if (id !== undefined) return id
+      }
+      throw new SetupError('nothing was asked', [])
+    })(),
+    async [Symbol.asyncDispose]() {
+      child.kill()
+      await ended
+    },
+  }
 }
 
 async function startDaemon(env: NodeJS.ProcessEnv): Promise<AsyncDisposable> {

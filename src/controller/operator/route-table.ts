@@ -31,6 +31,9 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/sessions/:id/down': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/reset': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/selftest': { presence: 'T0', on: BOTH },
+  // What commands on this machine work with.
+  'GET /v1/workspaces': { presence: 'T0', on: ['socket'] },
+  'POST /v1/projects': { presence: 'T0', on: ['socket'] },
   'GET /v1/leases': { presence: 'T0', on: BOTH },
   'POST /v1/leases/:id/revoke': { presence: 'T0', on: BOTH },
   'POST /v1/leases/rotate-key': { presence: 'T0', on: BOTH },
