@@ -256,14 +256,11 @@ export const HOST_LIMITS = {
   commandRulesMax: 2_000,
   /** One command that the doctor runs. */
   doctorCallMs: 20_000,
-  /** What an agent's request to the host may have: arguments of a command, bytes of each, characters of its reason, bytes of a proposal. */
-  argumentsMax: 4_096,
+  /** What an agent's request to the host may have: bytes of an argument, characters of its reason, bytes of a proposal. */
   argumentBytesMax: 131_072,
   reasonCharsMax: 4_000,
   proposalBytesMax: 262_144,
   proposalsListedMax: 1_000,
-  /** A proposal that nobody answered is refused. */
-  proposalExpiryMs: 1_800_000,
   /** The body of such a request at the gateway. */
   agentBodyBytesMax: 524_288,
   /** A call that waits for a request: so long by itself, and no longer than. */

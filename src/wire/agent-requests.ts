@@ -4,8 +4,8 @@ import { LIMITS } from '../kernel/limits.ts'
 const Id = z.string().regex(/^[a-z0-9]{16,64}$/)
 const Reason = z.string().max(LIMITS.reasonCharsMax).default('')
 const Cwd = z.string().min(1).max(4_096).optional()
-const Argv = z.array(z.string().max(LIMITS.argumentBytesMax)).min(1).max(LIMITS.argumentsMax)
-const Command = z.string().min(1).max(LIMITS.argumentBytesMax)
+const Argv = z.array(z.string().max(LIMITS.argumentBytesMax)).min(1).max(LIMITS.commandArgumentsMax)
+const Command = z.string().min(1).max(LIMITS.commandCharsMax)
 const WaitSeconds = z.coerce
   .number()
   .min(0)

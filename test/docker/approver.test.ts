@@ -96,6 +96,24 @@ async function pending(): Promise<Question[]> {
   return JSON.parse(await place.must(['pending', '--json'])) as Question[]
 }
 
+/** The status that the agent's own curl gets. */
+async function fetched(host: string, path = '/me'): Promise<string> {
+  const argv = [
+    'exec',
+    main.agent.container ?? '',
+    'curl',
+    '-sS',
+    '-m',
+    '20',
+    '-o',
+    '/dev/null',
+    '-w',
+    '%{http_code}',
+    `https://${host}${path}`,
+  ]
+  return (await capture('docker', argv)).stdout
+}
+
 /** The one question that waits. */
 async function asked(): Promise<Question> {
   return eventually(async () => {
@@ -272,49 +290,21 @@ test('what would become of a command or a request is told without asking anybody
 })
 
 test('I21 a request whose rule asks passes once somebody has said yes to exactly it', async () => {
-  const curl = (path: string) =>
-    capture('docker', [
-      'exec',
-      main.agent.container ?? '',
-      'curl',
-      '-sS',
-      '-m',
-      '20',
-      '-o',
-      '/dev/null',
-      '-w',
-      '%{http_code}',
-      `https://${ASKED}${path}`,
-    ])
-  const held = curl('/me')
+  const held = fetched(ASKED)
   const question = await asked()
   assert.ok(question.subject.kind === 'domain')
   assert.deepEqual([question.subject.host, question.subject.path, question.subject.method], [ASKED, '/me', 'GET'])
   await place.must(['approve', question.id])
-  const first = (await held).stdout
-  if (first !== '200') assert.equal((await curl('/me')).stdout, '200')
-  const another = curl('/other')
+  const first = await held
+  if (first !== '200') assert.equal(await fetched(ASKED), '200')
+  const another = fetched(ASKED, '/other')
   await place.must(['deny', (await asked()).id])
-  assert.equal((await another).stdout, '403')
+  assert.equal(await another, '403')
 })
 
 test('I54 a policy that an agent proposes changes nothing until it is approved with the password, and can be taken back', async () => {
   const content = `version: 1\nnetwork:\n  rules:\n    - {id: later, host: ${LATER}, action: allow, ${PRIVATE}}\n`
-  const fetchLater = () =>
-    capture('docker', [
-      'exec',
-      main.agent.container ?? '',
-      'curl',
-      '-sS',
-      '-m',
-      '20',
-      '-o',
-      '/dev/null',
-      '-w',
-      '%{http_code}',
-      `https://${LATER}/me`,
-    ])
-  assert.notEqual((await fetchLater()).stdout, '200')
+  assert.notEqual(await fetched(LATER), '200')
   const broken = await ask('POST', '/v1/propose/policy', { content: 'version: 2\n', reason: 'please' })
   assert.equal((await ended(broken.body)).error?.code, 'proposal_invalid')
   const { body } = await ask('POST', '/v1/propose/policy', { content, reason: 'the tests need it' })
@@ -327,15 +317,15 @@ test('I54 a policy that an agent proposes changes nothing until it is approved w
     assert.equal(code, 0, stderr)
   })
   assert.equal((await ended(body)).status, 'done')
-  assert.equal((await fetchLater()).stdout, '200')
+  assert.equal(await fetched(LATER), '200')
   assert.match(await place.must(['proposals', 'ls']), new RegExp(`^${question.id}  policy `))
   assert.notEqual((await place.run(['proposals', 'revert', question.id, '--password-stdin'], 'wrong password\n')).code, 0)
-  assert.equal((await fetchLater()).stdout, '200')
+  assert.equal(await fetched(LATER), '200')
   await eventually(async () => {
     const { code, stderr } = await place.run(['proposals', 'revert', question.id, '--password-stdin'], `${PASSWORD}\n`)
     assert.equal(code, 0, stderr)
   })
-  assert.notEqual((await fetchLater()).stdout, '200')
+  assert.notEqual(await fetched(LATER), '200')
 })
 
 test('I15 every question and every command is in the controller’s chain with digest, answer and end, and the chain holds', async () => {
