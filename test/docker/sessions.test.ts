@@ -8,8 +8,8 @@ const API = 'https://api.demo.internal/v1/me'
 const AUDIT = '/var/lib/sallyport/audit/audit.jsonl'
 const NO_WAY = /No route to host|Network is unreachable/
 
-async function isAuthenticated(session: Session): Promise<boolean> {
-  return (await session.agent(['curl', '-sS', '-m', '20', API])).stdout.includes('"authenticated":true')
+async function isAuthenticated(session: Session, seconds = 20): Promise<boolean> {
+  return (await session.agent(['curl', '-sS', '-m', String(seconds), API])).stdout.includes('"authenticated":true')
 }
 
 test('I12 two workspaces side by side work, and neither reaches the other', async (t) => {
@@ -69,7 +69,7 @@ test('I12 the sidecar’s death leaves no way out, and its return needs nothing 
     ] as const
     // Side by side: each is a wait for what never comes.
     const [isServed, gate, ...results] = await Promise.all([
-      isAuthenticated(session),
+      isAuthenticated(session, 5),
       connectFromAgent(session, jail, 3128),
       ...others.map(([address, port]) => connectFromAgent(session, address, port)),
     ])
