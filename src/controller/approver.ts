@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Audit } from '../audit/audit.ts'
 import { SallyportError } from '../kernel/errors.ts'
-import type { Leases } from '../lease/lease.ts'
+import { leaseDigest, type Leases } from '../lease/lease.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { checkPolicy, formatDiagnostic } from '../policy/policy.ts'
@@ -13,7 +13,7 @@ import { createRequests, type Requests } from './requests/requests.ts'
 import { rememberComplaint } from './requests/remember.ts'
 import { entitledOf } from './session-facts.ts'
 import type { SessionSecrets } from './session-secrets.ts'
-import type { Sessions } from './sessions/sessions.ts'
+import type { SessionRecord, Sessions } from './sessions/sessions.ts'
 import type { StateFile } from './state.ts'
 
 export type ApproverParts = {
@@ -90,7 +90,7 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
         refuseSuspect: (kept) => parts.workspace.refuseSuspect(kept),
         operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
       }),
-      checkLease: (session, lease) => checkAgentLease(parts.leases, session, lease),
+      checkLease: (session, lease) => checkAgentLease(parts, session, lease),
       audit: record,
       system,
     }),
@@ -122,8 +122,10 @@ function isJsonObject(text: string): boolean {
   }
 }
 
-/** I53 @throws unauthenticated */
-function checkAgentLease(leases: ApproverParts['leases'], session: string, lease: string): void {
+/** I53: The lease of a compose project's agent is not signed by us, and known by its digest. @throws unauthenticated */
+function checkAgentLease({ leases, state }: Pick<ApproverParts, 'leases' | 'state'>, session: string, lease: string): void {
+  const { project, agentLeases = [] } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
+  if (project !== undefined && !state.isRevoked(session) && agentLeases.includes(leaseDigest(lease))) return
   try {
     if (leases.verifyShort(lease, session)) return
     leases.verify(lease, { audience: 'agent', session })

@@ -193,7 +193,7 @@ test('I55 a project without a daemon works by itself; one that is started later 
     assert.equal((await one.compose(['restart', '--timeout', '0', 'sidecar'])).code, 0)
     const { id, workspace, harness } = await sessionOf(one)
     assert.equal(workspace, one.workspace)
-    assert.equal(harness, undefined)
+    assert.equal(harness, null)
     assert.match(await place.must(['ls']), new RegExp(`^${id}  ${one.name} .*compose .*${one.workspace}$`, 'm'))
     await eventually(async () => await arrives(one, key))
     assert.match((await place.run(['exec', id, '--', 'true'])).stderr, /^usage: .* is a compose project\nhint: .*docker compose -p /m)

@@ -89,7 +89,8 @@ export async function openGateLink(
         throw error
       }
     },
-    policyDigest: () => parts.policyDigest(id),
+    // The gate of a compose project reads the operator's own files.
+    ...(record.project === undefined && { policyDigest: () => parts.policyDigest(id) }),
     ...authorityVerbs(parts, live, hooks.renew),
     agentLeases: () => record.agentLeases,
     async attachAgain() {
