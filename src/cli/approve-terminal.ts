@@ -28,7 +28,7 @@ export type ViewParts = {
   readonly daemon: DaemonClient
   readonly wording: Wording
   /** Called before a password is asked for. @throws terminal_unsafe */
-  readonly refuseShared: () => Promise<void>
+  readonly refuseUnsafe: () => void
 }
 
 /**
@@ -159,9 +159,11 @@ class Inbox {
 
   #askPassword(): void {
     this.#password = new Typed()
-    this.#parts.refuseShared().catch((error: unknown) => {
+    try {
+      this.#parts.refuseUnsafe()
+    } catch (error) {
       this.take({ kind: 'password', isGiven: false, why: error instanceof Error ? error.message : 'this terminal is not safe' })
-    })
+    }
   }
 
   #typePassword(typed: Typed, chunk: Buffer): void {

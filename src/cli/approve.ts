@@ -4,13 +4,13 @@ import { system } from '../kernel/system.ts'
 import { Scope, type Question, type Tier } from '../wire/question.ts'
 import { showInbox } from './approve-terminal.ts'
 import { proofFor } from './approve-view.ts'
+import { refuseAgentsTerminal } from './attached-terminals.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
 import { daemonClient, type DaemonClient } from './daemon-client.ts'
 import { parseExpiry } from './expiry.ts'
 import { wordingFor } from './question-wording.ts'
 import { askPassphrase, readPassword } from './secret-input.ts'
-import { sendAnswer, type AnswerToSend } from './send-answer.ts'
-import { refuseSharedTerminal } from './shared-terminal.ts'
+import { sendNamedAnswer, type AnswerToSend } from './send-answer.ts'
 
 const VIEW = 'sallyport approve'
 const APPROVE = 'sallyport approve ID [--scope once|session|remember] [--digest D] [--rule R] [--expires WHEN] [--password-stdin]'
@@ -53,8 +53,8 @@ Exit code: 0 allowed, or the view was left; 1 not allowed, with the reason; 2 us
     const daemon = daemonClient(homeOf(io.env), `terminal ${process.pid}`)
     if (id === undefined) {
       if (argv.length > 0) throw new SallyportError('usage', 'ID is missing', { hint: `usage: ${APPROVE}` })
-      await refuseSharedTerminal(io.env)
-      await showInbox({ daemon, wording: wordingFor(io.env), refuseShared: () => refuseSharedTerminal(io.env) })
+      refuseAgentsTerminal(io.env)
+      await showInbox({ daemon, wording: wordingFor(io.env), refuseUnsafe: () => refuseAgentsTerminal(io.env) })
       return 0
     }
     const scope = scopeOf(values.scope, Scope.options, APPROVE)
@@ -71,7 +71,7 @@ Exit code: 0 allowed, or the view was left; 1 not allowed, with the reason; 2 us
       ...(rule !== undefined && { rule }),
       ...(expiresAt !== undefined && { expiresAt }),
     }
-    await sendAnswer(daemon, answer, password)
+    await sendNamedAnswer(daemon, answer, password)
     io.out(`${question.id}: allowed${scope === 'once' ? '' : ` (${scope})`}: ${wordingFor(io.env).summary(question)}\n`)
     return 0
   },
@@ -100,7 +100,7 @@ Exit code: 0 denied; 1 not denied, as it is settled; 2 usage.
     const daemon = daemonClient(homeOf(io.env), `terminal ${process.pid}`)
     const question = await questionOf(daemon, id, values.digest)
     const { message } = values
-    await sendAnswer(daemon, {
+    await sendNamedAnswer(daemon, {
       id,
       digest: question.digest,
       decision: 'deny',
@@ -158,6 +158,6 @@ async function proofOf(
     })
   if (proof !== 'password') return { proof }
   if (fromStdin) return { proof, password: await readPassword() }
-  await refuseSharedTerminal(io.env)
+  refuseAgentsTerminal(io.env)
   return { proof, password: await askPassphrase(`Password of the operator, to allow ${id}`) }
 }

@@ -34,9 +34,9 @@ export function markAttached(env: Io['env']): Disposable {
 }
 
 /**
- * Refuses to ask for a password where an agent could have drawn the prompt, or could read the answer: inside of a session, on no terminal,
+ * I49: Refuses to ask or answer where an agent could have drawn what is seen, or could read what is typed: inside of a session, on no terminal,
  * and on one that an agent is attached to by another command of this home.
- * @throws presence_failed
+ * @throws terminal_unsafe
  */
 export function refuseAgentsTerminal(env: Io['env']): void {
   refuseSession(env)
@@ -51,14 +51,14 @@ export function refuseAgentsTerminal(env: Io['env']): void {
   }
 }
 
-/** @throws presence_failed */
+/** @throws terminal_unsafe */
 export function refuseSession(env: Io['env']): void {
   const found = OF_SESSIONS.find((name) => env[name] !== undefined)
   if (found !== undefined) throw refused(`${found} is set, as it is inside of a session`, 'run it as the operator, outside')
 }
 
 function refused(why: string, hint: string): SallyportError {
-  return new SallyportError('presence_failed', `no password is asked here: ${why}`, { hint })
+  return new SallyportError('terminal_unsafe', `nothing is asked or answered here: ${why}`, { hint })
 }
 
 /** The devices of the terminals that this process has, as decimal text. */
@@ -80,8 +80,10 @@ function isRunning(pid: number, mark: string): boolean {
   }
 }
 
+/** Undefined for one that has ended, also where nobody has asked for its end yet (a zombie). */
 function startOf(pid: number): string | undefined {
-  return fieldsOf(pid)?.[19]
+  const fields = fieldsOf(pid)
+  return fields === undefined || fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
 }
 
 /** The fields of /proc/PID/stat from the third on: behind the name, which may have spaces and brackets. */

@@ -1,4 +1,5 @@
 import { SallyportError } from '../kernel/errors.ts'
+import { markAttached } from './attached-terminals.ts'
 import { homeOf, parseFlags, type Command } from './command.ts'
 import { daemonClient } from './daemon-client.ts'
 import { takeTerminal } from './taken-terminal.ts'
@@ -36,7 +37,10 @@ Exit code: 0 done, 1 failed, 2 usage.
     const answer = await daemonClient(homeOf(io.env)).read(`/v1/sessions/${encodeURIComponent(id)}/logs?${query.toString()}`)
     await using lifetime = new AsyncDisposableStack()
     const filter = filterFor(stdout, false, io.env)
-    if (filter !== undefined) lifetime.use(takeTerminal({ fd: stdout.fd, filter }))
+    if (filter !== undefined) {
+      lifetime.use(markAttached(io.env))
+      lifetime.use(takeTerminal({ fd: stdout.fd, filter }))
+    }
     let isUnread = false
     stdout.on('error', () => {
       // "| head" has seen enough.

@@ -1,10 +1,10 @@
 import { system } from '../kernel/system.ts'
 import { visible, visibleJson } from '../kernel/visible.ts'
 import type { ProposalView } from '../wire/operator.ts'
+import { refuseAgentsTerminal } from './attached-terminals.ts'
 import { homeOf, parseFlags, parseVerb, type Command } from './command.ts'
 import { daemonClient } from './daemon-client.ts'
 import { askPassphrase, readPassword } from './secret-input.ts'
-import { refuseSharedTerminal } from './shared-terminal.ts'
 
 const LS = 'sallyport proposals ls [--json]'
 const REVERT = 'sallyport proposals revert ID [--password-stdin]'
@@ -45,7 +45,7 @@ export const proposalsCommand: Command = {
       { min: 1, max: 1, names: ['ID'], usage: REVERT },
     )
     const [id = ''] = positionals
-    if (!values['password-stdin']) await refuseSharedTerminal(io.env)
+    if (!values['password-stdin']) refuseAgentsTerminal(io.env)
     const password = values['password-stdin'] ? await readPassword() : await askPassphrase(`Password of the operator, to take ${id} back`)
     const proof = { kind: 'password', password: password.reveal() }
     const { target } = (await daemon.request('POST', `/v1/proposals/${encodeURIComponent(id)}/revert`, { proof })) as ProposalView

@@ -1,4 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { identityOf } from '../controller/presence/presence.ts'
+import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Secret } from '../kernel/secret.ts'
 import type { AnswerRequest } from '../wire/operator.ts'
@@ -25,6 +27,20 @@ export async function sendAnswer(daemon: DaemonClient, answer: AnswerToSend, pas
   }
   const bounds = { ms: LIMITS.presencePromptMs + LIMITS.daemonRequestMs, bytes: LIMITS.daemonAnswerBytesMax }
   return (await daemon.request('POST', `/v1/questions/${encodeURIComponent(id)}/answer`, body, bounds)) as Question
+}
+
+/**
+ * The same for a command that names its question: what the debounce is against is a key that was meant for something else, so a command that is
+ * faster than that waits, and answers then.
+ */
+export async function sendNamedAnswer(daemon: DaemonClient, answer: AnswerToSend, password?: Secret): Promise<Question> {
+  try {
+    return await sendAnswer(daemon, answer, password)
+  } catch (error) {
+    if (codeOf(error) !== 'answered_too_soon') throw error
+    await delay(LIMITS.debounceMs)
+    return await sendAnswer(daemon, answer, password)
+  }
 }
 
 function proofOf(kind: AnswerToSend['proof'], password: Secret | undefined): PresenceProof {

@@ -15,6 +15,7 @@ import { openPty } from '../support/pty.ts'
 import { HOSTILE_TEXTS } from '../support/questions.ts'
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts')
+const ATTACHED = join(import.meta.dirname, '../support/attached.ts')
 
 function run(operator: Operator, ...argv: string[]): Promise<Ended> {
   return runProgram([process.execPath, MAIN, ...argv], operator.env)
@@ -106,7 +107,7 @@ test('without stdin the password is asked for at the terminal, hidden, and nowhe
   await using operator = await openOperator()
   await operator.presence.setPassword(undefined, secret(PASSWORD))
   const { question, outcome } = await operator.ask(wishOf({ tier: 'T1' }))
-  const attached = `${process.execPath} -e 'setInterval(() => {}, 1000)' /opt/sallyport.mjs up & ${process.execPath} ${MAIN} approve ${question.id}; echo code=$?; kill %1`
+  const attached = `${process.execPath} ${ATTACHED} & while [ -z "$(ls "$SALLYPORT_HOME/terminals" 2>/dev/null)" ]; do sleep 0.05; done; ${process.execPath} ${MAIN} approve ${question.id}; echo code=$?; kill $!`
   await using beside = openPty(['/bin/sh', '-c', attached], { env: operator.env })
   await beside.sees('terminal_unsafe')
   await beside.sees('code=1')
@@ -222,7 +223,11 @@ test('the password is set and changed at a terminal, hidden, and only by who kno
   }
   const made = await typing(['New password', PASSWORD], ['The same again', PASSWORD])
   assert.equal(made.code, 0, made.screen)
-  const wrong = await typing(['as it is', 'wrong horse'], ['New password', 'another horse'], ['The same again', 'another horse'])
+  const wrong = await typing(
+    ['Password of the approver', 'wrong horse'],
+    ['New password', 'another horse'],
+    ['The same again', 'another horse'],
+  )
   assert.equal(wrong.code, 1)
   assert.match(wrong.screen, /presence_failed/)
   const { question } = await operator.ask(wishOf({ tier: 'T1', expiresInMs: LIMITS.proposalExpiryMs }))

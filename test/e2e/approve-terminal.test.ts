@@ -13,6 +13,7 @@ import { HOSTILE_TEXTS } from '../support/questions.ts'
 import { startTmux } from '../support/tmux.ts'
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts')
+const ATTACHED = join(import.meta.dirname, '../support/attached.ts')
 /** The keys that answer, as the last row has them when all was seen. No text of an agent is reversed. */
 const ANSWERS = /\x1b\[7m(?:a allow once|a s r d q)/
 
@@ -305,7 +306,7 @@ test('another size lays the question out anew, and it has to be looked at again'
 
 test('the view is not shown where an agent is attached to the terminal, nor inside of a session', async () => {
   await using operator = await openOperator()
-  const attached = `${process.execPath} -e 'setInterval(() => {}, 1000)' /opt/sallyport.mjs attach abc & ${process.execPath} ${MAIN} approve; echo code=$?; kill %1`
+  const attached = `${process.execPath} ${ATTACHED} & while [ -z "$(ls "$SALLYPORT_HOME/terminals" 2>/dev/null)" ]; do sleep 0.05; done; ${process.execPath} ${MAIN} approve; echo code=$?; kill $!`
   await using beside = openPty(['/bin/sh', '-c', attached], { env: operator.env })
   await beside.sees('terminal_unsafe')
   await beside.sees('code=1')

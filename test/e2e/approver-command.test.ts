@@ -147,7 +147,7 @@ test('I49 without --stdin no password is taken from what is no terminal', async 
   await using setting = await operator()
   const ended = await setting.run(['approver', 'password'], `${FIRST}\n${FIRST}\n`)
   assert.equal(ended.code, 1)
-  assert.match(ended.stderr, /^presence_failed: no password is asked here: this is no terminal/)
+  assert.match(ended.stderr, /^terminal_unsafe: nothing is asked or answered here: this is no terminal/)
   assert.deepEqual(setting.presence.available, ['T0'])
 })
 
@@ -159,7 +159,7 @@ for (const name of ['SALLYPORT_LEASE', 'SALLYPORT_URL'])
     assert.doesNotMatch(typed.printed(), /hidden/)
     const piped = await setting.run(['approver', 'password', '--stdin'], `${FIRST}\n`, { [name]: 'x' })
     assert.equal(piped.code, 1)
-    assert.match(piped.stderr, /presence_failed: no password is asked here/)
+    assert.match(piped.stderr, /terminal_unsafe: nothing is asked or answered here/)
     assert.deepEqual(setting.presence.available, ['T0'])
   })
 

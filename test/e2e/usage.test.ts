@@ -9,9 +9,8 @@ for (const { argv, message, hint } of [
   { argv: ['policy'], message: 'policy needs a command', hint: /policy check, .*policy explain, .*policy show/ },
   { argv: ['policy', 'shwo'], message: 'policy has no command "shwo": did you mean "show"?', hint: /policy check, / },
   { argv: ['audit'], message: 'audit needs a command', hint: /sallyport audit verify/ },
-  { argv: ['audit', 'show'], message: 'audit has no command "show"', hint: /sallyport audit verify/ },
+  { argv: ['audit', 'show'], message: 'ID is missing', hint: /sallyport audit show/ },
   { argv: ['audit', 'verfy', 'x'], message: 'audit has no command "verfy": did you mean "verify"?', hint: /sallyport audit verify/ },
-  { argv: ['audit', 'verify'], message: 'FILE is missing', hint: /^hint: usage: sallyport audit verify FILE/m },
   { argv: ['proxy', '--polic', 'x'], message: 'unknown flag "--polic": did you mean "--policy"?', hint: /--help/ },
   { argv: ['compose', '--demmo'], message: 'unknown flag "--demmo": did you mean "--demo"?', hint: /--help/ },
 ]) {

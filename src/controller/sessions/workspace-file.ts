@@ -28,31 +28,37 @@ export function readWorkspaceFile(workspace: string): WorkspaceFile | undefined 
   const file = join(workspace, WORKSPACE_POLICY)
   const refuse = (problem: string): WorkspaceFile => ({ file, problem })
   let descriptor: number | undefined
+  let folder: number | undefined
   try {
-    const folder = lstatSync(join(workspace, '.sallyport'), { throwIfNoEntry: false })
-    if (folder === undefined) return undefined
-    if (!folder.isDirectory()) return refuse(`"${join(workspace, '.sallyport')}" is not a folder`)
+    folder = openSync(join(workspace, '.sallyport'), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY)
+    // By the folder that is open: its name may lead elsewhere in the next moment, and back again in the one after.
+    const place = process.platform === 'linux' ? `/proc/self/fd/${folder}/policy.yaml` : file
     // Non-blocking: a FIFO in its place must not hold the start up.
-    descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    descriptor = openSync(place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     const stat = fstatSync(descriptor)
     if (!stat.isFile()) return refuse('it is not a regular file')
     if (stat.size > LIMITS.workspacePolicyBytesMax) return refuse(`it is larger than ${LIMITS.workspacePolicyBytesMax} bytes`)
-    // The folder may have become a link between the look at it and the opening: what was opened must be what stands there by no link.
-    const real = realpathSync(file)
-    const found = lstatSync(real)
-    if (real !== file || found.ino !== stat.ino || found.dev !== stat.dev)
-      return refuse('it is not where it seems to be: a link leads there')
+    // Where files cannot be opened by a folder: what was opened must be what stands there by no link.
+    if (place === file && !standsAt(file, stat)) return refuse('it is not where it seems to be: a link leads there')
     const bytes = readBounded(descriptor)
     if (bytes === undefined) return refuse(`it is larger than ${LIMITS.workspacePolicyBytesMax} bytes`)
     return { file, text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes) }
   } catch (error) {
     const code = codeOf(error)
     if (code === 'ENOENT') return undefined
+    if (folder === undefined && (code === 'ENOTDIR' || code === 'ELOOP'))
+      return refuse(`"${join(workspace, '.sallyport')}" is not a folder`)
     if (code === 'ELOOP') return refuse('it is a symbolic link')
     return refuse(code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : `it cannot be read (${code})`)
   } finally {
     if (descriptor !== undefined) closeSync(descriptor)
+    if (folder !== undefined) closeSync(folder)
   }
+}
+
+function standsAt(file: string, { ino, dev }: { readonly ino: number; readonly dev: number }): boolean {
+  const found = lstatSync(realpathSync(file))
+  return realpathSync(file) === file && found.ino === ino && found.dev === dev
 }
 
 function readBounded(descriptor: number): Buffer | undefined {
