@@ -62,23 +62,11 @@ export function createSessionChains(
   let isClosed = false
 
   const chainOf = (session: string): Chain => {
-    const known = open.get(session)
-    if (known !== undefined) return known
-    const chain = openNewest(folder, session)
+    const chain = open.get(session) ?? openNewest(folder, session)
     open.set(session, chain)
     return chain
   }
-  /** Not each time: a gate that writes line by line would fill the controller's own record, which has a bound, for all sessions. */
-  const countersign = async (session: string, chain: Chain): Promise<void> => {
-    clearTimeout(chain.timer)
-    chain.timer = undefined
-    const mark = chain.pending
-    if (mark === undefined) return
-    const further = chain.number > 1 && { chain: chain.number }
-    await audit.append({ event: 'countersigned', of: session, ...further, line: mark.seq, digest: mark.hash })
-    if (chain.pending === mark) chain.pending = undefined
-    chain.countersignedMs = system.elapsed()
-  }
+  const countersign = (session: string, chain: Chain): Promise<void> => countersignIn(audit, system, session, chain)
   const close = async (session: string, chain: Chain): Promise<void> => {
     open.delete(session)
     await countersign(session, chain).catch(() => undefined)
@@ -136,6 +124,18 @@ export function createSessionChains(
       for (const [session, chain] of open) await close(session, chain)
     },
   }
+}
+
+/** Not each time: a gate that writes line by line would fill the controller's own record, which has a bound, for all sessions. */
+async function countersignIn(audit: CountersigningAudit, system: Pick<System, 'elapsed'>, session: string, chain: Chain): Promise<void> {
+  clearTimeout(chain.timer)
+  chain.timer = undefined
+  const mark = chain.pending
+  if (mark === undefined) return
+  const further = chain.number > 1 && { chain: chain.number }
+  await audit.append({ event: 'countersigned', of: session, ...further, line: mark.seq, digest: mark.hash })
+  if (chain.pending === mark) chain.pending = undefined
+  chain.countersignedMs = system.elapsed()
 }
 
 /** One thing after the other for each session: the number of a file that was closed meanwhile is another file's. */
