@@ -28,6 +28,21 @@ export function readLine(bytes: Buffer): Link | string {
   return Number.isSafeInteger(Number(seq)) ? { seq: Number(seq), prev, time, hash: stated, event } : 'it has no sequence number'
 }
 
+/** Names of members in a line that is spelled as we write it: a quote within a text has a backslash before it. */
+const NAMES = /[{,]"([a-z_]+)":/g
+
+/**
+ * The session that a line of ASCII names, where every reader of it finds the same: it is spelled as we write lines, and has no member
+ * twice. `undefined` elsewhere.
+ */
+export function sessionOfLine(line: string): string | undefined {
+  if (!STRICT.test(line)) return undefined
+  const names = Array.from(line.matchAll(NAMES), ([, name]) => name)
+  if (new Set(names).size !== names.length) return undefined
+  const { session } = parseObject(Buffer.from(line, 'latin1'))
+  return typeof session === 'string' ? session : undefined
+}
+
 /** What is not spelled as we write it: mostly to say what is wrong with it. */
 function readAnyLine(bytes: Buffer, end: number): Link | string {
   const stated = end > 0 ? SUFFIX.exec(bytes.toString('latin1', end))?.[1] : undefined

@@ -8,7 +8,7 @@ const NOTICE = 5
  * @param hostname of this machine
  */
 export function syslogMessage(line: string, hostname: string, processId: number): string {
-  const time = /"time":"([^"]{20,30})"/.exec(line)?.[1] ?? '-'
+  const time = /"time":"(\d{4}-[^"]{15,25})"/.exec(line)?.[1] ?? '-'
   const event = /"event":"([a-z_]{1,32})"/.exec(line)?.[1] ?? '-'
   const severity = /"decision":"deny"/.test(line) ? WARNING : NOTICE
   const host = hostname.replace(/[^!-~]/g, '').slice(0, 255) || '-'

@@ -6,10 +6,15 @@ export function oneLine(text: string): string {
   return visible(text).replaceAll('\n', '\\u{A}')
 }
 
+/** The members of an event, and before them its chain: the one whose file it is in, whatever the line says. What it says itself is `of_chain`. */
+export function membersOf({ chain, fields, line }: Entry): Record<string, unknown> {
+  const { chain: own, ...known } = Object.keys(fields).length > 0 ? fields : { unreadable: line }
+  return { chain, ...known, ...(own !== undefined && { of_chain: own }) }
+}
+
 /** One object of JSON in one line of printable ASCII. */
-export function jsonLine({ chain, fields, line }: Entry): string {
-  const known = Object.keys(fields).length > 0 ? fields : { unreadable: line }
-  return `${JSON.stringify({ chain, ...known }).replace(/[^ -~]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
+export function jsonLine(entry: Entry): string {
+  return `${JSON.stringify(membersOf(entry)).replace(/[^ -~]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
 }
 
 /** Members that have a place of their own in a line, or say nothing to people. */
@@ -54,9 +59,8 @@ function word(value: unknown): string {
 }
 
 /** One event with all its members, one a line. */
-export function block({ chain, fields, line }: Entry): string {
-  const known = Object.keys(fields).length > 0 ? fields : { unreadable: line }
-  const width = Math.max(...Object.keys(known).map((name) => name.length), 'chain'.length)
-  const rows = Object.entries({ chain, ...known }).map(([name, value]) => `  ${oneLine(name).padEnd(width)}  ${word(value)}\n`)
-  return rows.join('')
+export function block(entry: Entry): string {
+  const members = Object.entries(membersOf(entry))
+  const width = Math.max(...members.map(([name]) => name.length))
+  return members.map(([name, value]) => `  ${oneLine(name).padEnd(width)}  ${word(value)}\n`).join('')
 }

@@ -18,7 +18,7 @@ import { LIMITS } from '../kernel/limits.ts'
 import { system } from '../kernel/system.ts'
 import { visibleJson } from '../kernel/visible.ts'
 import { auditPath, FILTER_FLAGS, parseCount, parseFilter } from './audit-filters.ts'
-import { block, describe, oneLine } from './audit-format.ts'
+import { block, describe, membersOf, oneLine } from './audit-format.ts'
 import { parseFlags, unknownWord, type Io } from './command.ts'
 
 const LIST = 'sallyport audit list [PATH] [--limit N] [FILTER]… [--json]'
@@ -39,7 +39,7 @@ export async function listEvents(argv: readonly string[], io: Io): Promise<numbe
   const limit = parseCount('--limit', values.limit, 100, LIMITS.auditListMax)
   const filter = parseFilter(values, system.now())
   const entries = await latest(await auditFiles(auditPath(positionals[0], io.env)), filter, limit)
-  if (values.json === true) io.out(visibleJson(entries.map(plain)))
+  if (values.json === true) io.out(visibleJson(entries.map(membersOf)))
   else for (const entry of entries) io.out(describe(entry))
   return 0
 }
@@ -59,10 +59,6 @@ export async function latest(files: readonly AuditFile[], filter: EntryFilter, l
   }
   cut()
   return found
-}
-
-function plain({ chain, fields }: Entry): Record<string, unknown> {
-  return { chain, ...fields }
 }
 
 function timeOf({ fields: { time } }: Entry): string {
@@ -144,7 +140,7 @@ export async function showEvent(argv: readonly string[], io: Io): Promise<number
   const files = await auditFiles(auditPath(path, io.env))
   const { entries, signedBy } = await storyOf(id, files)
   if (values.json === true) {
-    io.out(visibleJson({ events: entries.map(plain), signed_by: signedBy.map(plain) }))
+    io.out(visibleJson({ events: entries.map(membersOf), signed_by: signedBy.map(membersOf) }))
   } else {
     if (entries.length > 0) io.out(entries.map(block).join('\n'))
     if (signedBy.length > 0) io.out(`\nsigned by\n${signedBy.map((entry) => `  ${describe(entry)}`).join('')}`)

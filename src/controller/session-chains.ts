@@ -26,7 +26,7 @@ export type SessionChains = AsyncDisposable & {
   append(session: string, lines: readonly string[]): Promise<void>
   /** The last line that is on disk. */
   last(session: string): ChainMark | undefined
-  /** Nothing more comes of it. */
+  /** What is on its way is kept; what comes later is refused: it would be lines that nobody countersigns. */
   end(session: string): Promise<void>
 }
 
@@ -57,25 +57,16 @@ export function createSessionChains(
   onKept: (lines: readonly string[]) => void = () => undefined,
 ): SessionChains {
   const open = new Map<string, Chain>()
+  const turns = createTurns()
+  const over = new Set<string>()
+  let isClosed = false
 
   const chainOf = (session: string): Chain => {
-    const known = open.get(session)
-    if (known !== undefined) return known
-    const chain = openNewest(folder, session)
+    const chain = open.get(session) ?? openNewest(folder, session)
     open.set(session, chain)
     return chain
   }
-  /** Not each time: a gate that writes line by line would fill the controller's own record, which has a bound, for all sessions. */
-  const countersign = async (session: string, chain: Chain): Promise<void> => {
-    clearTimeout(chain.timer)
-    chain.timer = undefined
-    const mark = chain.pending
-    if (mark === undefined) return
-    const further = chain.number > 1 && { chain: chain.number }
-    await audit.append({ event: 'countersigned', of: session, ...further, line: mark.seq, digest: mark.hash })
-    if (chain.pending === mark) chain.pending = undefined
-    chain.countersignedMs = system.elapsed()
-  }
+  const countersign = (session: string, chain: Chain): Promise<void> => countersignIn(audit, system, session, chain)
   const close = async (session: string, chain: Chain): Promise<void> => {
     open.delete(session)
     await countersign(session, chain).catch(() => undefined)
@@ -93,37 +84,74 @@ export function createSessionChains(
     return next
   }
 
+  const keep = async (session: string, lines: readonly string[]): Promise<void> => {
+    let chain: Chain | undefined
+    let kept: Pick<Chain, 'size' | 'pending'> | undefined
+    try {
+      if (isClosed || over.has(session)) throw new SallyportError('audit_unavailable', 'it is over')
+      chain = chainOf(session)
+      const first = markOf(lines[0] ?? '')
+      if (chain.size === 0 || first?.seq === 1) chain = await begin(session, chain, first?.hash ?? '')
+      const at = chain
+      kept = { size: at.size, pending: at.pending }
+      write(chain, lines)
+      chain.pending = markOf(lines.at(-1) ?? '') ?? kept.pending
+      if (system.elapsed() - chain.countersignedMs >= LIMITS.auditCountersignMs) await countersign(session, chain)
+      // When it fails, the next lines are refused until it succeeds.
+      else chain.timer ??= setTimeout(() => void countersign(session, at).catch(() => undefined), LIMITS.auditCountersignMs).unref()
+      onKept(lines)
+    } catch (cause) {
+      // The sidecar is told that these are not kept, and sends them again.
+      if (chain !== undefined && kept !== undefined) takeBack(chain, kept)
+      throw unavailable(session, cause)
+    }
+  }
+
   return {
-    async append(session, lines) {
-      let chain: Chain | undefined
-      let kept: Pick<Chain, 'size' | 'pending'> | undefined
-      try {
-        chain = chainOf(session)
-        const first = markOf(lines[0] ?? '')
-        if (chain.size === 0 || first?.seq === 1) chain = await begin(session, chain, first?.hash ?? '')
-        const at = chain
-        kept = { size: at.size, pending: at.pending }
-        write(chain, lines)
-        chain.pending = markOf(lines.at(-1) ?? '') ?? kept.pending
-        if (system.elapsed() - chain.countersignedMs >= LIMITS.auditCountersignMs) await countersign(session, chain)
-        // When it fails, the next lines are refused until it succeeds.
-        else chain.timer ??= setTimeout(() => void countersign(session, at).catch(() => undefined), LIMITS.auditCountersignMs).unref()
-        onKept(lines)
-      } catch (cause) {
-        // The sidecar is told that these are not kept, and sends them again.
-        if (chain !== undefined && kept !== undefined) takeBack(chain, kept)
-        throw unavailable(session, cause)
-      }
-    },
+    append: (session, lines) => turns.take(session, () => keep(session, lines)),
     last: (session) => lastOf(folder, session)?.mark,
     async end(session) {
-      // Also of one that an earlier daemon kept: what it had no time to countersign.
-      if (!open.has(session) && lastOf(folder, session) === undefined) return
-      await close(session, chainOf(session))
+      over.add(session)
+      await turns.take(session, async () => {
+        // Also of one that an earlier daemon kept: what it had no time to countersign.
+        if (open.has(session) || lastOf(folder, session) !== undefined) await close(session, chainOf(session))
+      })
+      turns.forget(session)
     },
     async [Symbol.asyncDispose]() {
+      isClosed = true
+      await turns.all()
       for (const [session, chain] of open) await close(session, chain)
     },
+  }
+}
+
+/** Not each time: a gate that writes line by line would fill the controller's own record, which has a bound, for all sessions. */
+async function countersignIn(audit: CountersigningAudit, system: Pick<System, 'elapsed'>, session: string, chain: Chain): Promise<void> {
+  clearTimeout(chain.timer)
+  chain.timer = undefined
+  const mark = chain.pending
+  if (mark === undefined) return
+  const further = chain.number > 1 && { chain: chain.number }
+  await audit.append({ event: 'countersigned', of: session, ...further, line: mark.seq, digest: mark.hash })
+  if (chain.pending === mark) chain.pending = undefined
+  chain.countersignedMs = system.elapsed()
+}
+
+/** One thing after the other for each session: the number of a file that was closed meanwhile is another file's. */
+function createTurns() {
+  const last = new Map<string, Promise<unknown>>()
+  return {
+    take<T>(session: string, run: () => Promise<T>): Promise<T> {
+      const done = (last.get(session) ?? Promise.resolve()).then(run)
+      last.set(
+        session,
+        done.catch(() => undefined),
+      )
+      return done
+    },
+    forget: (session: string) => void last.delete(session),
+    all: async () => void (await Promise.all(last.values())),
   }
 }
 

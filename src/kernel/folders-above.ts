@@ -1,39 +1,61 @@
-import { lstatSync, realpathSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
-import { codeOf } from './errors.ts'
+import { lstatSync, readlinkSync } from 'node:fs'
+import { dirname, isAbsolute, join } from 'node:path'
 
 const STICKY = 0o1000
 const WORLD_WRITABLE = 0o002
+/** As the kernel has it: path_resolution(7). */
+const LINKS_MAX = 40
 
 /**
  * Why somebody else could put another folder in this one's place, whatever its own mode: a folder or link on the way to it that belongs to
- * another user, or that anybody may rename things in. `undefined` when nobody but root and we can. The folder itself need not exist and is
- * not looked at.
+ * another user, or that anybody may rename things in. `undefined` when nobody but root and we can. The folder itself need not exist; its
+ * owner and mode are not looked at, but where it is a link that is one on the way.
  */
 export function strangerAbove(folder: string): string | undefined {
-  // Both the path as it was written and where it leads: a link on the way is as good as a folder.
-  return problemAbove(resolve(folder)) ?? problemAbove(realOf(resolve(folder)))
-}
-
-function problemAbove(path: string): string | undefined {
-  const own = process.geteuid?.() ?? 0
-  for (let above = dirname(path); ; above = dirname(above)) {
-    const found = lstatSync(above, { throwIfNoEntry: false })
-    if (found !== undefined) {
-      if (found.uid !== 0 && found.uid !== own) return `${above} belongs to uid ${found.uid}`
-      const isOpen = (found.mode & WORLD_WRITABLE) !== 0 && (found.mode & STICKY) === 0
-      if (found.isDirectory() && isOpen) return `everybody may write in ${above} (mode ${(found.mode & 0o7777).toString(8)}, no sticky bit)`
+  // As the kernel goes it: behind a link, ".." is another folder than the words say.
+  let names = namesOf(isAbsolute(folder) ? folder : `${process.cwd()}/${folder}`)
+  let links = 0
+  for (let current = '/'; ;) {
+    const [name, ...rest] = names
+    if (name === undefined) return undefined
+    const problem = problemOf(current)
+    if (problem !== undefined) return problem
+    names = rest
+    if (name === '..') {
+      current = dirname(current)
+      continue
     }
-    if (above === dirname(above)) return undefined
+    const next = join(current, name)
+    const found = lstatSync(next, { throwIfNoEntry: false })
+    if (found === undefined) return undefined
+    if (!found.isSymbolicLink()) {
+      current = next
+      continue
+    }
+    const stranger = ownerProblem(next, found.uid)
+    if (stranger !== undefined) return stranger
+    links += 1
+    if (links > LINKS_MAX) return `the way to it has more than ${LINKS_MAX} links`
+    const target = readlinkSync(next)
+    names = [...namesOf(target), ...rest]
+    if (isAbsolute(target)) current = '/'
   }
 }
 
-/** Of what there is of a path. */
-function realOf(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch (error) {
-    if (codeOf(error) !== 'ENOENT' || path === dirname(path)) throw error
-    return resolve(realOf(dirname(path)), path.slice(dirname(path).length).replace(/^\//, ''))
-  }
+function namesOf(path: string): string[] {
+  return path.split('/').filter((name) => name !== '' && name !== '.')
+}
+
+/** Of a folder in which a name is looked up. */
+function problemOf(folder: string): string | undefined {
+  const { uid, mode } = lstatSync(folder)
+  const isOpen = (mode & WORLD_WRITABLE) !== 0 && (mode & STICKY) === 0
+  return (
+    ownerProblem(folder, uid) ??
+    (isOpen ? `everybody may write in ${folder} (mode ${(mode & 0o7777).toString(8)}, no sticky bit)` : undefined)
+  )
+}
+
+function ownerProblem(path: string, uid: number): string | undefined {
+  return uid === 0 || uid === (process.geteuid?.() ?? 0) ? undefined : `${path} belongs to uid ${uid}`
 }

@@ -12,7 +12,7 @@ import { proofOf } from '../../src/channel/channel.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { system } from '../../src/kernel/system.ts'
 import { openLink } from '../../src/sidecar/link.ts'
-import { createTestSession, openTestController, SIDECAR_LEASE, type TestController, type TestSession } from '../support/control.ts'
+import { createTestSession, openTestController, SESSION, SIDECAR_LEASE, type TestController, type TestSession } from '../support/control.ts'
 import { eventually } from '../support/eventually.ts'
 import { framed, HELLO, openProvenPeer, openRawPeer, requestOf, type RawFrame } from '../support/raw-peer.ts'
 
@@ -157,7 +157,7 @@ for (const { what, frames } of [
 
 /** A line of a chain as anybody can make one. */
 function lineOf(seq: number, prev: string): { line: string; hash: string } {
-  const text = `{"seq":${seq},"time":"2026-01-01T00:00:00.000Z","session":"s","event":"stopped","prev":"${prev}"`
+  const text = `{"seq":${seq},"time":"2026-01-01T00:00:00.000Z","session":"${SESSION}","event":"stopped","prev":"${prev}"`
   const hash = createHash('sha256').update(text).digest('hex')
   return { line: `${text},"hash":"${hash}"}`, hash }
 }

@@ -1,9 +1,12 @@
-import { readAuditLine } from '../../audit/audit.ts'
+import { readAuditLine, sessionOfLine } from '../../audit/audit.ts'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { ChainMark } from '../../wire/control.ts'
 import type { LinkedSession } from './links.ts'
 
-/** What a sidecar says of itself is kept only where it is one chain: nothing twice, nothing left out. I15 */
+/**
+ * What a sidecar says of itself is kept only where it is one chain: nothing twice, nothing left out. And only of itself: a copy of a line
+ * elsewhere, or a list of many sessions, has nothing but the line's own word for whose it is. I15
+ */
 export type ChainGuard = {
   /** A sidecar has connected: the line that it goes on behind. */
   begin(): ChainMark | undefined
@@ -13,7 +16,7 @@ export type ChainGuard = {
 
 const GENESIS = '0'.repeat(64)
 
-export function createChainGuard({ lastLine, onLines }: Pick<LinkedSession, 'lastLine' | 'onLines'>): ChainGuard {
+export function createChainGuard({ id, lastLine, onLines }: Pick<LinkedSession, 'id' | 'lastLine' | 'onLines'>): ChainGuard {
   let last = lastLine?.()
   let isBeginning = true
   let queue: Promise<unknown> = Promise.resolve()
@@ -23,6 +26,7 @@ export function createChainGuard({ lastLine, onLines }: Pick<LinkedSession, 'las
     for (const line of lines) {
       const link = readAuditLine(Buffer.from(line, 'latin1'))
       if (typeof link === 'string') throw broken(`an audit line does not hold: ${link}`)
+      if (sessionOfLine(line) !== id) throw broken(`audit line ${link.seq} is not one of session ${id}`)
       const follows = end === undefined ? true : link.seq === end.seq + 1 && link.prev === end.hash
       // A sidecar without a volume begins a new chain when it is started again.
       const begins = mayBegin && link.seq === 1 && link.prev === GENESIS

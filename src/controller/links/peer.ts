@@ -43,6 +43,10 @@ class SidecarPeer implements Peer {
   #isProven = false
   #isRefused = false
   #hasSpoken = false
+  /** It was given its secrets: before that it is nobody's. */
+  #hasSecrets = false
+  /** What it has said that is said once. */
+  readonly #said = new Set<string>()
   /** That it has proven to know. */
   #lease = ''
 
@@ -117,10 +121,14 @@ class SidecarPeer implements Peer {
 
   async #serve(method: string, params: unknown): Promise<unknown> {
     const { session, guard, onReady } = this.#parts
+    if (AFTER_SECRETS.has(method) && !this.#hasSecrets) throw broken('GET_SECRETS comes first')
+    if (ONCE.has(method) && this.#said.has(method)) throw broken(`${method} again`)
+    this.#said.add(method)
     switch (method) {
       case 'GET_SECRETS': {
         if (this.#parts.asks.take(1) > 0) throw broken('GET_SECRETS again and again')
         const { version, values } = await session.secrets(this.#gone.signal)
+        this.#hasSecrets = true
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }
       case 'READY':
@@ -145,6 +153,11 @@ class SidecarPeer implements Peer {
 }
 
 const PEER_FAULTS = new Set<ErrorCode>(['control_refused', 'control_broken', 'control_busy', 'control_version_mismatch'])
+
+/** Whatever makes a session count as one that runs, or asks in its name. */
+const AFTER_SECRETS: ReadonlySet<string> = new Set(['READY', 'AUTHORITY', 'AGENT', 'ASK'])
+/** Each has work done that all sessions wait for: a policy is read, a key is derived. */
+const ONCE: ReadonlySet<string> = new Set(['READY', 'AUTHORITY'])
 
 function refused(problem: string): SallyportError {
   return new SallyportError('control_refused', problem)

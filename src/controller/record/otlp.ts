@@ -12,9 +12,11 @@ const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
 /** A receiver of logs by OTLP/HTTP with JSON. */
 export function openOtlp({ url }: Extract<CopyTarget, { kind: 'otlp' }>): Receiver {
+  const { origin, pathname } = new URL(url)
   const agent = new Agent({ connections: 1, headersTimeout: LIMITS.auditCopySendMs, bodyTimeout: LIMITS.auditCopySendMs })
   return {
-    name: `otlp ${url}`,
+    // Without the query: what stands there may be a token, and the name is in the log.
+    name: `otlp ${origin}${pathname}`,
     async send(lines, signal) {
       const headers = { 'content-type': 'application/json', 'user-agent': `sallyport/${VERSION}` }
       const answer = await request(url, { method: 'POST', headers, body: otlpLogs(lines), dispatcher: agent, signal })
@@ -47,9 +49,8 @@ const ATTRIBUTES = ['session', 'event', 'decision', 'code', 'rule', 'host', 'met
 function recordOf(line: string): Record<string, unknown> {
   const fields = JSON.parse(line) as Record<string, unknown>
   const isDenied = fields['decision'] === 'deny'
-  const time = Date.parse(String(fields['time']))
   return {
-    timeUnixNano: Number.isFinite(time) ? `${BigInt(time) * 1_000_000n}` : '0',
+    timeUnixNano: nanosOf(fields['time']),
     severityNumber: isDenied ? WARN : INFO,
     severityText: isDenied ? 'WARN' : 'INFO',
     body: { stringValue: line },
@@ -57,6 +58,15 @@ function recordOf(line: string): Record<string, unknown> {
   }
 }
 
+/** A fixed64. A gate may write any time, and for one that is none a receiver refuses all lines that come with it. */
+function nanosOf(time: unknown): string {
+  const ms = Date.parse(String(time))
+  if (!(ms >= 0)) return '0'
+  const nanos = BigInt(ms) * 1_000_000n
+  return nanos < 1n << 64n ? String(nanos) : '0'
+}
+
+/** Half of a surrogate pair is no Unicode: the same. */
 function attribute(key: string, value: string): Record<string, unknown> {
-  return { key, value: { stringValue: value } }
+  return { key, value: { stringValue: value.toWellFormed() } }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { chmodSync, chownSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, lstatSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import * as z from 'zod'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
@@ -8,10 +8,12 @@ import { loadPolicy, type Policy } from '../../policy/policy.ts'
 import type { SecretSource } from '../../wire/secret-source.ts'
 import type { Owner } from './agent-files.ts'
 
+const NAME = /^sallyport-[a-z0-9-]{1,64}$/
+
 /** What a compose project is, for a daemon of the same home. No secret is in it. */
 export const ProjectFile = z.strictObject({
   version: z.literal(1),
-  name: z.string().regex(/^sallyport-[a-z0-9-]{1,64}$/),
+  name: z.string().regex(NAME),
   workspace: z.string(),
   owner: z.strictObject({ uid: z.int(), gid: z.int() }),
   policies: z.array(z.string()),
@@ -56,10 +58,17 @@ export function readProjectFile(stateDir: string): ProjectFile | undefined {
   }
 }
 
+/** The project of this name in a home. Who may ask for one by its name may not say where: its policy and its secrets are what its file says. */
+export function findProject(home: string, name: string): ProjectFile | undefined {
+  if (!NAME.test(name)) return undefined
+  const folder = join(projectsFolder(home), name)
+  return lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() === true ? readProjectFile(folder) : undefined
+}
+
 /** Every project that was made in this home. */
 export function projectsOf(home: string): ProjectFile[] {
   try {
-    return readdirSync(projectsFolder(home)).flatMap((name) => readProjectFile(join(projectsFolder(home), name)) ?? [])
+    return readdirSync(projectsFolder(home)).flatMap((name) => findProject(home, name) ?? [])
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return []
     throw error
@@ -86,7 +95,7 @@ export function makeProjectSocketFolder(home: string, project: string, { uid, gi
  * @throws policy_invalid, policy_not_found
  */
 export function projectPolicy(home: string, name: string): Policy {
-  const project = readProjectFile(join(projectsFolder(home), name))
+  const project = findProject(home, name)
   if (project === undefined) throw new SallyportError('policy_not_found', `the compose project ${name} is gone from ${home}`)
   const { policies, policyDirs, secretsDir } = project
   for (const file of policies)

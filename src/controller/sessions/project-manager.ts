@@ -6,7 +6,7 @@ import { auditEvent } from './bring-up.ts'
 import type { EngineEvent, ListedContainer } from './engine.ts'
 import { newLive, openGateLink, type LiveSession } from './gate.ts'
 import { canMountSocket } from './plan-session.ts'
-import { projectsFolder, projectSocketFolder, projectsOf, readProjectFile, type ProjectFile } from './project-file.ts'
+import { findProject, projectSocketFolder, projectsOf, type ProjectFile } from './project-file.ts'
 import { homeLabel, newSessionId } from './session-names.ts'
 import type { SessionEvent, SessionParts, SessionRecord, SessionView } from './session-parts.ts'
 import { endAgents, removeContainers } from './take-down.ts'
@@ -41,7 +41,7 @@ export class ProjectManager {
   /** @throws config_invalid, control_socket_invalid, engine_unavailable */
   register(name: string): Promise<SessionView> {
     return this.#serially(async () => {
-      const project = readProjectFile(join(projectsFolder(this.#parts.home), name))
+      const project = findProject(this.#parts.home, name)
       if (project === undefined)
         throw new SallyportError('config_invalid', `there is no compose project "${name}" in ${this.#parts.home}`, {
           hint: 'sallyport compose makes one',
@@ -240,7 +240,7 @@ export class ProjectManager {
   async #resume(row: ProjectRow): Promise<void> {
     const { state, home } = this.#parts
     const { project } = row.record
-    const file = readProjectFile(join(projectsFolder(home), project))
+    const file = findProject(home, project)
     if (isWaiting(row)) {
       if (file === undefined) return await this.#forget(row, 'ended')
       return await this.#open(row)
@@ -289,7 +289,7 @@ export class ProjectManager {
     try {
       if (!isWaiting(row)) await this.#parts.audit(auditEvent(row, outcome, planted))
     } finally {
-      const next = readProjectFile(join(projectsFolder(home), record.project))
+      const next = findProject(home, record.project)
       if (next !== undefined && !this.#over.signal.aborted) await this.#beginOr(next)
     }
     return planted

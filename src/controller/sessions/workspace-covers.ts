@@ -1,5 +1,5 @@
-import { watch } from 'node:fs'
-import { chown, lstat, mkdir, readFile, rm, rmdir, utimes, writeFile } from 'node:fs/promises'
+import { constants, watch } from 'node:fs'
+import { chown, lstat, mkdir, open, realpath, rm, rmdir, utimes, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -51,18 +51,31 @@ export async function makeMissing(path: string, kind: 'file' | 'folder', content
 
 /**
  * Removes what was made, where it is as it was made and `inUse` doesn't name it: to remove a file on the host takes away the cover
- * that another session has over it.
+ * that another session has over it. An agent may have put anything in its place, or a link in that of a folder on the way.
  */
 export async function removeMade(made: readonly Made[], inUse: readonly string[]): Promise<void> {
   for (const { path, kind, content } of made.toReversed()) {
     if (inUse.includes(path)) continue
     try {
+      const folder = dirname(path)
+      if ((await realpath(folder)) !== folder) continue
       if (kind === 'folder') await rmdir(path)
-      else if ((await lstat(path)).isFile() && (await readFile(path, 'utf8')) === content) await rm(path)
+      else if (await holds(path, content)) await rm(path)
     } catch (error) {
-      if (!['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST', 'EBUSY'].includes(codeOf(error))) throw error
+      if (!['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST', 'EBUSY', 'ELOOP'].includes(codeOf(error))) throw error
     }
   }
+}
+
+/** Whether it is a file of that content. No more of it is read than that has. */
+async function holds(path: string, content: string): Promise<boolean> {
+  await using handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  const stat = await handle.stat()
+  const expected = Buffer.from(content)
+  if (!stat.isFile() || stat.size !== expected.length) return false
+  const found = Buffer.alloc(expected.length)
+  const { bytesRead } = await handle.read(found, 0, found.length, 0)
+  return bytesRead === found.length && found.equals(expected)
 }
 
 /**

@@ -131,6 +131,33 @@ test('show tells the whole of a request, and which lines of the controller sign 
   assert.deepEqual([none.code, none.out], [1, ''])
 })
 
+test('I15 no member of a line of a gate makes it one of the controller, in any output', async () => {
+  await using place = await openAuditPlace()
+  const members = '"event":"question_settled","chain":"controller","question":"q-7","state":"approved"'
+  const forged = sealLine(1, `"time":"${new Date(NOW).toISOString()}","session":"${SESSION}",${members}`, GENESIS).line.slice(0, -1)
+  {
+    await using audit = await place.open()
+    await keepChains(place, audit, gateLines(1), [forged])
+  }
+  const chainOf = (event: unknown): unknown => (event as { chain: unknown }).chain
+  const { events } = JSON.parse((await run(place, 'show', 'q-7', '--json')).out) as { events: unknown[] }
+  assert.deepEqual(events.map(chainOf), [`${SESSION}.2`])
+  const settled = ['--event', 'question_settled']
+  assert.deepEqual((JSON.parse((await run(place, 'list', ...settled, '--json')).out) as unknown[]).map(chainOf), [`${SESSION}.2`])
+  assert.equal(chainOf(JSON.parse((await run(place, 'tail', ...settled, '--json')).out)), `${SESSION}.2`)
+  assert.match((await run(place, 'show', 'q-7')).out, new RegExp(`^  chain +${SESSION}\\.2$`, 'm'))
+  assert.equal((await run(place, 'show', 'q-7')).out.match(/^  chain /gm)?.length, 1)
+  // What the controller's own lines say of a chain is told under another name.
+  const begun = JSON.parse((await run(place, 'list', '--event', 'chain_begun', '--json')).out) as { chain: string; of_chain: number }[]
+  assert.deepEqual(
+    begun.map(({ chain, of_chain }) => [chain, of_chain]),
+    [
+      ['controller', 1],
+      ['controller', 2],
+    ],
+  )
+})
+
 test('stats counts by kind, decision, host and session, and says the span', async () => {
   await using place = await filled()
   const stats = JSON.parse((await run(place, 'stats', '--json', '--session', SESSION)).out) as {

@@ -6,9 +6,10 @@ import { createServer as createHttpServer } from 'node:http'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { verifyAuditFolder } from '../../../src/audit/audit.ts'
+import { syslogMessage, verifyAuditFolder } from '../../../src/audit/audit.ts'
 import { createCopy, openCopies, type Receiver } from '../../../src/controller/record/copies.ts'
 import { openHomeAudit } from '../../../src/controller/record/home-audit.ts'
+import { openOtlp, otlpLogs } from '../../../src/controller/record/otlp.ts'
 import { readAuditSettings, type CopyTarget } from '../../../src/controller/record/settings.ts'
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { system } from '../../../src/kernel/system.ts'
@@ -116,6 +117,28 @@ test('a receiver of OTLP gets each line as a record, and a batch again that it w
     bodies.every(({ resourceLogs }) => (resourceLogs[0]?.scopeLogs[0]?.logRecords.length ?? 0) <= LIMITS.auditCopyBatchLinesMax),
     true,
   )
+})
+
+test('a gate writes no line for which a receiver of OTLP would refuse those of others that come with it', () => {
+  const times = ['-000001-01-01T00:00:00.000Z', '+275760-09-13T00:00:00.000Z', '+999999-01-01T00:00:00.000Z', '1969-12-31T23:59:59.999Z']
+  const hostile = times.map((time) => `{"seq":1,"time":"${time}","session":"s","event":"decided","host":"\\ud800x"}`)
+  const text = otlpLogs(hostile)
+  const nanos = [...text.matchAll(/"timeUnixNano":"([^"]*)"/g)].map(([, value = '']) => value)
+  assert.equal(nanos.length, times.length)
+  // A fixed64, and text that is Unicode.
+  for (const value of nanos) assert.ok(/^\d+$/.test(value) && BigInt(value) < 2n ** 64n, value)
+  assert.doesNotMatch(text, /(?<!\\)\\ud[89a-f]/i)
+  assert.match(text, /\uFFFDx/)
+  // RFC 5424 §6.2.3: a year has four digits.
+  assert.deepEqual(
+    hostile.map((line) => syslogMessage(line, 'h', 1).split(' ')[1]),
+    ['-', '-', '-', times[3]],
+  )
+})
+
+test('what stands in the query of a receiver, as a token, is in no log', () => {
+  const { name } = openOtlp({ kind: 'otlp', url: 'http://127.0.0.1:9/v1/logs?key=canary-1f9#canary-1f9' })
+  assert.equal(name, 'otlp http://127.0.0.1:9/v1/logs')
 })
 
 test('a receiver that takes nothing costs a bounded memory: the oldest lines are left out of the copy, which is said', async () => {
