@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { createTwoFilesPatch } from 'diff'
+import { lstat, readdir, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import * as z from 'zod'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { readPrivateFile, removePrivateFile, replacePrivateFile } from '../../kernel/private-file.ts'
 import type { System } from '../../kernel/system.ts'
+import { shown } from '../../kernel/shown.ts'
 import { visible } from '../../kernel/visible.ts'
 import type { ProposalView } from '../../wire/operator.ts'
-import type { Asker, Outcome, ProposalSubject, QuestionWish } from '../../wire/question.ts'
+import { ProposalSubject, type Asker, type Outcome, type QuestionWish } from '../../wire/question.ts'
 import { denialOf } from '../requests/endings.ts'
+import { diffOf } from './diff.ts'
 import { targetOf, type ProposalWish } from './targets.ts'
 
 export type { ProposalWish } from './targets.ts'
@@ -18,7 +19,7 @@ export type { ProposalWish } from './targets.ts'
 /** A change that was applied, as it can be taken back. `before` is undefined where there was no file. */
 const Applied = z.strictObject({
   id: z.string(),
-  of: z.string(),
+  of: ProposalSubject.shape.of,
   target: z.string(),
   before: z.string().optional(),
   after: z.string(),
@@ -61,35 +62,66 @@ const ID = /^[A-Za-z0-9_-]{8,64}$/
 export function createProposals(parts: ProposalParts): Proposals {
   const { home, approvals, system } = parts
   const recordOf = (id: string): string => join(home, 'proposals', `${id}.json`)
+  let turn: Promise<unknown> = Promise.resolve()
+  /** Between a look at a file and its change nothing of ours changes it. */
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const mine = turn.then(work)
+    turn = mine.catch(() => undefined)
+    return mine
+  }
+
+  /** What was shown is the change from these bytes: to others it would be another one. */
+  async function apply(applied: Applied, workspace: string): Promise<ProposalView> {
+    const { id, target, before, after } = applied
+    if ((await textOf(home, target)) !== before) throw outdated(target)
+    await parts.audit({ what: 'applied', id, target, digest: digestOf(after) })
+    await replacePrivateFile(recordOf(id), JSON.stringify(applied), system)
+    try {
+      await replacePrivateFile(target, after, system)
+    } catch (error) {
+      // It was not applied: nobody is to see it as one that was.
+      await removePrivateFile(recordOf(id)).catch(() => undefined)
+      throw error
+    }
+    await parts.onChanged(applied.of, workspace)
+    return viewOf(applied)
+  }
+
+  async function takeBack(id: string): Promise<ProposalView> {
+    const applied = ID.test(id) ? await readRecord(recordOf(id)) : undefined
+    if (applied === undefined || applied.revertedAt !== undefined)
+      throw new SallyportError('proposal_invalid', `there is no change "${shown(id)}" that could be taken back`)
+    const { target, before, after } = applied
+    if ((await textOf(home, target)) !== after) throw outdated(target)
+    await parts.audit({ what: 'reverted', id, target, digest: digestOf(before ?? '') })
+    if (before === undefined) await removePrivateFile(target)
+    else await replacePrivateFile(target, before, system)
+    const reverted = { ...applied, revertedAt: system.now() }
+    await replacePrivateFile(recordOf(id), JSON.stringify(reverted), system)
+    await parts.onChanged(applied.of, undefined)
+    return viewOf(reverted)
+  }
+
   return {
     async propose(asker, wish, reason, signal) {
       const target = targetOf(home, asker.workspace, wish)
       const problems = await parts.check(target, wish)
       if (problems.length > 0)
         throw new SallyportError('proposal_invalid', `what it would say is not valid:\n${problems.slice(0, PROBLEMS_MAX).join('\n')}`)
-      const before = await textOf(target)
+      const before = await textOf(home, target)
       if (before === wish.content) throw new SallyportError('proposal_invalid', 'it changes nothing')
-      const question = await parts.approvals.ask(questionOf(asker, wish, target, before, reason), signal)
-      if (question.decision === 'deny') throw denialOf(question)
-      const { id, digest } = question.question
+      const change = { of: wish.of, target, ...(before !== undefined && { before }), after: wish.content }
+      // What could not be read again could not be taken back.
+      if (Buffer.byteLength(JSON.stringify(change)) > LIMITS.proposalRecordBytesMax - RECORD_REST_BYTES)
+        throw new SallyportError('proposal_invalid', `with what is there now it has more than ${LIMITS.proposalRecordBytesMax} bytes`)
+      const outcome = await approvals.ask(questionOf(asker, wish, target, before, reason), signal)
+      if (outcome.decision === 'deny') throw denialOf(outcome)
+      const { id, digest } = outcome.question
       if (!(await approvals.consume(id, digest))) throw new SallyportError('approval_denied', 'the approval was used before')
       try {
-        const applied: Applied = {
-          id,
-          of: wish.of,
-          target,
-          ...(before !== undefined && { before }),
-          after: wish.content,
-          appliedAt: system.now(),
-        }
-        // What was shown is the change from these bytes: to others it would be another one.
-        if ((await textOf(target)) !== before) throw outdated(target)
-        await parts.audit({ what: 'applied', id, target, digest: digestOf(wish.content) })
-        await replacePrivateFile(recordOf(id), JSON.stringify(applied), system)
-        await replacePrivateFile(target, wish.content, system)
-        await parts.onChanged(wish.of, asker.workspace)
+        const view = await inTurn(() => apply({ id, ...change, appliedAt: system.now() }, asker.workspace))
         await approvals.finished(id, {})
-        return viewOf(applied)
+        return view
       } catch (error) {
         await approvals.finished(id, { code: codeOf(error) })
         throw error
@@ -108,27 +140,16 @@ export function createProposals(parts: ProposalParts): Proposals {
         .toSorted((one, another) => another.appliedAt - one.appliedAt)
         .slice(0, LIMITS.proposalsListedMax)
     },
-    async revert(id) {
-      const applied = ID.test(id) ? await readRecord(recordOf(id)) : undefined
-      if (applied === undefined || applied.revertedAt !== undefined)
-        throw new SallyportError('proposal_invalid', `there is no change "${id}" that could be taken back`)
-      const { target, before, after } = applied
-      if ((await textOf(target)) !== after) throw outdated(target)
-      await parts.audit({ what: 'reverted', id, target, digest: digestOf(before ?? '') })
-      if (before === undefined) await removePrivateFile(target)
-      else await replacePrivateFile(target, before, system)
-      const reverted = { ...applied, revertedAt: system.now() }
-      await replacePrivateFile(recordOf(id), JSON.stringify(reverted), system)
-      await parts.onChanged(applied.of as ProposalSubject['of'], undefined)
-      return viewOf(reverted)
-    },
+    revert: (id) => inTurn(() => takeBack(id)),
   }
 }
 
+/** Of a record beside its target and its two texts. */
+const RECORD_REST_BYTES = 1_024
 const PROBLEMS_MAX = 10
 
 function questionOf(asker: Asker, wish: ProposalWish, target: string, before: string | undefined, reason: string): QuestionWish {
-  const diff = createTwoFilesPatch(before === undefined ? '/dev/null' : target, target, before ?? '', wish.content)
+  const diff = diffOf(target, before, wish.content)
   if (diff.length > LIMITS.proposalBytesMax)
     throw new SallyportError('proposal_invalid', `the change is larger than ${LIMITS.proposalBytesMax} bytes as a diff`)
   return {
@@ -157,18 +178,39 @@ function outdated(target: string): SallyportError {
   return new SallyportError('proposal_outdated', `${target} has changed since`, { hint: 'look at it as it is now, and propose again' })
 }
 
-async function textOf(file: string): Promise<string | undefined> {
+/**
+ * The file as it is. A link, or a folder above it that is one, would bring the change to a file that nobody spoke of.
+ * @throws proposal_invalid
+ */
+async function textOf(home: string, file: string): Promise<string | undefined> {
+  const invalid = (why: string): SallyportError => new SallyportError('proposal_invalid', `${file} ${why}`)
+  for (let folder = dirname(file); folder !== home; folder = dirname(folder)) {
+    const found = await lstat(folder).catch(absent)
+    if (found !== undefined && !found.isDirectory()) throw invalid(`cannot be changed: ${folder} is a link, or no folder`)
+  }
+  const found = await lstat(file).catch(absent)
+  if (found === undefined) return undefined
+  if (!found.isFile()) throw invalid('cannot be changed: it is a link, or no file')
+  if (found.size > LIMITS.proposalRecordBytesMax) throw invalid(`has more than ${LIMITS.proposalRecordBytesMax} bytes`)
   try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    throw error
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(await readFile(file))
+  } catch (cause) {
+    throw new SallyportError('proposal_invalid', `${file} cannot be read as text (${codeOf(cause)})`, { cause })
   }
 }
 
+function absent(error: unknown): undefined {
+  if (codeOf(error) !== 'ENOENT') throw error
+}
+
 async function readRecord(file: string): Promise<Applied | undefined> {
-  const text = await readPrivateFile(file, 4 * LIMITS.proposalBytesMax)
-  return text === undefined ? undefined : Applied.safeParse(JSON.parse(text)).data
+  const text = await readPrivateFile(file, LIMITS.proposalRecordBytesMax)
+  try {
+    return text === undefined ? undefined : Applied.safeParse(JSON.parse(text)).data
+  } catch {
+    // Cut or written by others: it is none of ours, and hides no other.
+    return undefined
+  }
 }
 
 function digestOf(text: string): string {
