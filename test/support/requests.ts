@@ -6,6 +6,7 @@ import { SallyportError } from '../../src/kernel/errors.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { loadPolicy } from '../../src/policy/policy.ts'
 import type { Question } from '../../src/wire/question.ts'
+import { eventually } from './eventually.ts'
 import { allow, evidenceFor, openDesk, type Desk, type DeskOptions } from './approvals.ts'
 import { commandSetting } from './executor.ts'
 
@@ -61,13 +62,12 @@ export async function requestsSetting(
   )
   const call = (method: string, params: unknown, session = 's-1'): Promise<unknown> =>
     requests.call(session, { lease: LEASE, method, params }, NEVER)
-  const asked = async (): Promise<Question> => {
-    for (;;) {
+  const asked = (): Promise<Question> =>
+    eventually(() => {
       const [question] = desk.approvals.list({ state: 'pending' })
-      if (question !== undefined) return question
-      await new Promise((resolve) => void setImmediate(resolve))
-    }
-  }
+      if (question === undefined) throw new Error('nothing was asked')
+      return question
+    })
   const all = parts.move()
   return {
     ...command,
