@@ -211,6 +211,35 @@ test('I53 a gate that floods the controller with questions is slowed, and fills 
   assert.equal((await other).decision, 'deny')
 })
 
+test('I41 a remembered request is not asked about again, whoever of the workspace makes it, until its end, and no other is let through by it', async () => {
+  await using setting = await requestsSetting()
+  const ask = (subject: DomainSubject, session = 's-1') => setting.requests.ask(session, { request: 'r', subject }, NEVER)
+  const first = ask(DOMAIN)
+  const question = await setting.asked()
+  setting.desk.clock.pass(LIMITS.debounceMs)
+  const rule = question.remember?.rule ?? ''
+  const expiresAt = setting.desk.clock.now() + 60_000
+  const { digest } = question
+  await setting.desk.approvals.answer(
+    question.id,
+    { digest, decision: 'allow', scope: 'remember', rule, expiresAt },
+    { tier: 'T0', means: 'key', at: 0, digest },
+  )
+  assert.equal((await first).decision, 'allow')
+  for (const session of ['s-1', 's-2']) assert.deepEqual(await ask(DOMAIN, session), { decision: 'allow', scope: 'once' })
+  for (const more of [{ path: '/b' }, { method: 'POST' }, { port: 8_443 }, { host: 'b.example' }, { path: '/%2f' }, { path: '/?' }]) {
+    const other = ask({ ...DOMAIN, ...more }, 's-3')
+    assert.equal((await setting.asked()).asker.session, 's-3', JSON.stringify(more))
+    await setting.requests.endSession('s-3')
+    assert.equal((await other).decision, 'deny')
+  }
+  setting.desk.clock.pass(60_000)
+  const late = ask(DOMAIN, 's-4')
+  assert.equal((await setting.asked()).asker.session, 's-4')
+  await setting.requests.endSession('s-4')
+  assert.equal((await late).decision, 'deny')
+})
+
 test('I53 guesses at the lease cost the allowance of the session that guesses', async () => {
   await using setting = await requestsSetting()
   const codes: string[] = []

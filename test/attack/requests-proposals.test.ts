@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { workspacePolicyDir } from '../../src/controller/sessions/session-layers.ts'
 import type { RequestView } from '../../src/wire/agent-requests.ts'
+import { eventually } from '../support/eventually.ts'
 import { requestsSetting } from '../support/requests.ts'
 
 type Setting = Awaited<ReturnType<typeof requestsSetting>>
@@ -130,7 +131,7 @@ test('I54 of two proposals for one file that are allowed at once, one is applied
     await setting.call('propose.skill', { name: 'one', content: '# first\n' }),
     await setting.call('propose.skill', { name: 'one', content: '# second\n' }),
   ]
-  while (setting.desk.approvals.list({ state: 'pending' }).length < 2) await setting.asked()
+  await eventually(() => assert.equal(setting.desk.approvals.list({ state: 'pending' }).length, 2))
   await Promise.all(setting.desk.approvals.list({ state: 'pending' }).map((question) => setting.yes(question)))
   const endings = await Promise.all(views.map((view) => setting.ended(view)))
   assert.deepEqual(endings.map(({ status, error }) => error?.code ?? status).toSorted(), ['done', 'proposal_outdated'])
