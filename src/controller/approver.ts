@@ -4,10 +4,10 @@ import { SallyportError } from '../kernel/errors.ts'
 import { leaseDigest, type Leases } from '../lease/lease.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
-import { checkPolicy, formatDiagnostic } from '../policy/policy.ts'
 import { openApprovals, type Approvals } from './approvals/approvals.ts'
 import { openPresence, type Presence } from './presence/presence.ts'
-import { createProposals, type Proposals, type ProposalWish } from './proposals/proposals.ts'
+import { proposalProblems } from './proposals/content.ts'
+import { createProposals, type Proposals } from './proposals/proposals.ts'
 import { createPlaces } from './requests/place.ts'
 import { createRequests, type Requests } from './requests/requests.ts'
 import { rememberComplaint } from './requests/remember.ts'
@@ -70,7 +70,7 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
   const proposals = createProposals({
     home,
     approvals,
-    check: (target, wish) => Promise.resolve(problemsOf(target, wish, policyDirs)),
+    check: (target, wish) => Promise.resolve(proposalProblems(target, wish, policyDirs)),
     audit: ({ what, id, target, digest }) =>
       record({ event: 'operator', did: `proposal_${what}`, details: `${id} ${target} sha256 ${digest}` }),
     onChanged: (of, workspace) => (of === 'policy' ? refresh(workspace) : Promise.resolve()),
@@ -97,29 +97,6 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
   )
   const running = open.move()
   return { approvals, presence, proposals, requests, [Symbol.asyncDispose]: () => running.disposeAsync() }
-}
-
-/** What is wrong with what a file would say, a line each. */
-function problemsOf(target: string, { of, content }: ProposalWish, policyDirs: readonly string[]): readonly string[] {
-  switch (of) {
-    case 'policy':
-      return checkPolicy([{ file: target, text: content }], { policyDirs }).errors.map(formatDiagnostic)
-    case 'tool':
-      return isJsonObject(content) ? [] : ['it is not an object in JSON']
-    case 'skill':
-      return content.trim() === '' ? ['it is empty'] : []
-    case 'config_change':
-      return []
-  }
-}
-
-function isJsonObject(text: string): boolean {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-  } catch {
-    return false
-  }
 }
 
 /** I53: The lease of a compose project's agent is not signed by us, and known by its digest. @throws unauthenticated */

@@ -1,3 +1,4 @@
+import { SallyportError } from '../kernel/errors.ts'
 import type { System } from '../kernel/system.ts'
 import { compareGitScans, refuseSuspect, scanGit, type Finding, type GitScan, type ScanRequest } from './sessions/git-scan.ts'
 import type { SessionParts } from './sessions/session-parts.ts'
@@ -45,7 +46,9 @@ export function createWorkspaceGuard(
       return planned
     },
     async refuseSuspect(kept) {
-      if (isKept(kept)) refuseSuspect(await findingsOf(kept, system))
+      // Of what nobody looked at before, nobody can say what came since.
+      if (!isKept(kept)) throw new SallyportError('workspace_suspect', 'nothing is known of how the workspace was when its session began')
+      refuseSuspect(await findingsOf(kept, system))
     },
     watch(kept, onLost) {
       return watchCovers(isKept(kept) ? kept.covers : [], (lost) => onLost(lost.map(describe)))

@@ -261,6 +261,11 @@ export const HOST_LIMITS = {
   reasonCharsMax: 4_000,
   proposalBytesMax: 262_144,
   proposalsListedMax: 1_000,
+  /** Proposals of one session a minute: each is read, compared and shown. Lines that differ, up to which what two texts share is looked for. */
+  proposalsPerMinuteMax: 10,
+  proposalEditsMax: 500,
+  /** The record of one that was applied, with the file as it was and as it is. */
+  proposalRecordBytesMax: 1_048_576,
   /** The body of such a request at the gateway. */
   agentBodyBytesMax: 524_288,
   /** A call that waits for a request: so long by itself, and no longer than. */
@@ -271,6 +276,9 @@ export const HOST_LIMITS = {
   /** Calls of one session to the controller: a minute, and at once. */
   agentCallsPerMinuteMax: 600,
   agentBurstCallsMax: 60,
+  /** Questions of the rules of one session's gate: a minute, and at once. */
+  asksPerMinuteMax: 600,
+  asksBurstMax: 200,
   /** What of a command is in the audit. */
   auditCommandCharsMax: 2_000,
   /** Calls of one agent under way at the gateway. */

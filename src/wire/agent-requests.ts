@@ -54,6 +54,8 @@ export type RequestView = {
   readonly stdout?: string
   readonly stderr?: string
   readonly truncated?: boolean
+  /** While it waits: what it waits for. */
+  readonly note?: string
   /** Why it did not run, or did not end well. `message` is the operator's own, where there is one. */
   readonly error?: { readonly code: string; readonly message: string; readonly hint?: string }
 }

@@ -10,7 +10,7 @@ import { describeCommand } from '../../src/command/command.ts'
 import { decideHostCommand, exactPattern, loadPolicy } from '../../src/policy/policy.ts'
 import type { CommandSubject, QuestionWish } from '../../src/wire/question.ts'
 import { allow, commandSubject, deny, evidenceFor, openDesk, SHA, wishOf, type Desk } from '../support/approvals.ts'
-import { hostname, writeFiles } from '../support/policy.ts'
+import { writeFiles } from '../support/policy.ts'
 
 async function answerFor(
   desk: Desk,
@@ -141,41 +141,33 @@ const NETWORK = wishOf({
   remember: { kind: 'network', rule: '{"host":"api.example.com","ports":[443],"methods":["GET"],"paths":["/a"]}' },
 })
 const layerOf = (desk: Desk): string => rememberedFile(join(desk.folder, 'policies', 'remembered'), '/home/op/project')
-const GET = { scheme: 'https', host: hostname('api.example.com'), port: 443, method: 'GET' } as const
 
-test('a remembered rule is a layer of its own, the operator’s alone, that the policy takes: it allows what was shown, until its end', async () => {
+test('a remembered request is in no layer, where a rule that asks is stronger than it, and ends when it was to', async () => {
   await using desk = await openDesk()
   const rule = NETWORK.remember?.rule ?? ''
   await answerFor(desk, NETWORK, 'remember', 'allow', { rule, expiresAt: desk.clock.now() + 60_000 })
+  const rules = desk.approvals.remembered('/home/op/project').map((one) => [one.kind, one.rule])
+  assert.deepEqual([rules, existsSync(layerOf(desk)), desk.changed], [[['network', rule]], false, []])
+  await answerFor(desk, wishOf(), 'remember', 'allow', { rule: 'gh pr view 12' })
   assert.equal(statSync(layerOf(desk)).mode & 0o777, 0o600)
-  const policy = loadPolicy([layerOf(desk)], { policyDirs: [] })
-  assert.equal(policy.decide({ ...GET, path: '/a' }).action, 'allow')
-  for (const other of [
-    { path: '/b' },
-    { path: '/a', method: 'POST' },
-    { path: '/a', port: 8443 },
-    { path: '/a', host: hostname('www.example.com') },
-  ])
-    assert.equal(policy.decide({ ...GET, ...other }).action, 'deny')
-  assert.deepEqual(desk.changed, ['/home/op/project'])
+  assert.deepEqual(Object.keys(parse(readFileSync(layerOf(desk), 'utf8')) as object), ['version', 'host_commands'])
   desk.clock.pass(60_000)
   await desk.reopen()
-  assert.deepEqual([existsSync(layerOf(desk)), desk.approvals.remembered()], [false, []])
+  assert.deepEqual(
+    desk.approvals.remembered().map(({ kind }) => kind),
+    ['host_command'],
+  )
   assert.ok(desk.audited.some((event) => event.event === 'operator' && event.did === 'rule_ended'))
 })
 
-test('I41 a remembered rule beats no denial of another layer, wherever that layer stands', async () => {
+test('a layer that says something of the network is written anew without it', async () => {
   await using desk = await openDesk()
   await answerFor(desk, NETWORK, 'remember', 'allow', { rule: NETWORK.remember?.rule ?? '' })
-  using others = writeFiles({
-    'deny.yaml': 'version: 1\nnetwork:\n  rules:\n    - {id: closed, host: api.example.com, paths: ["/a"], action: deny}\n',
-  })
-  for (const files of [
-    [others.at('deny.yaml'), layerOf(desk)],
-    [layerOf(desk), others.at('deny.yaml')],
-  ]) {
-    assert.equal(loadPolicy(files, { policyDirs: [] }).decide({ ...GET, path: '/a' }).action, 'deny')
-  }
+  await answerFor(desk, wishOf(), 'remember', 'allow', { rule: 'gh pr view 12' })
+  const right = readFileSync(layerOf(desk), 'utf8')
+  writeFileSync(layerOf(desk), `${right}network:\n  rules:\n    - {id: remembered.a, host: api.example.com, action: allow}\n`)
+  await desk.reopen()
+  assert.equal(readFileSync(layerOf(desk), 'utf8'), right)
 })
 
 test('commands are remembered as patterns with an end, each once, and a rule that is taken back is gone from the layer', async () => {
@@ -246,7 +238,7 @@ test('twenty rules that are remembered at once are all in the layer', async () =
 
 test('I41 a layer that somebody put there, or that was left there, allows nothing once a controller has begun', async () => {
   await using desk = await openDesk()
-  await answerFor(desk, NETWORK, 'remember', 'allow', { rule: NETWORK.remember?.rule ?? '' })
+  await answerFor(desk, wishOf(), 'remember', 'allow', { rule: 'gh pr view 12' })
   const right = readFileSync(layerOf(desk), 'utf8')
   const stranger = rememberedFile(join(desk.folder, 'policies', 'remembered'), '/home/op/another')
   for (const path of [layerOf(desk), stranger]) writeFileSync(path, 'version: 1\nnetwork:\n  mode: open\n')

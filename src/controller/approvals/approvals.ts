@@ -7,6 +7,7 @@ export { canonicalJson } from './canonical.ts'
 export { digestOf } from './digest.ts'
 export { expiryOf } from './asked.ts'
 export type { Approvals, ApprovalsParts, WatchKind } from './model.ts'
+export { readNetworkRule } from './network-rule.ts'
 export type { RememberedRule } from './questions-file.ts'
 export { rememberedFile, type RememberDoor } from './remembered.ts'
 

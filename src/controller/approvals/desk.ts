@@ -40,7 +40,8 @@ export class Desk implements Approvals {
   async ask(wish: QuestionWish, signal: AbortSignal): Promise<Outcome> {
     const key = sameKeyOf(wish)
     const grant = this.#comfort.granted(key)
-    this.#refuse(wish.asker.session, grant !== undefined)
+    // I54: a proposal holds nothing up, and lies in the inbox for whoever comes.
+    this.#refuse(wish.asker.session, grant !== undefined || wish.subject.kind === 'proposal')
     const { system } = this.#parts
     const held = createHeld(questionOf(wish, this.#comfort.offer(key, wish.risk), system), key, system.elapsed())
     this.#held.set(held.question.id, held)
@@ -141,6 +142,10 @@ export class Desk implements Approvals {
     return this.#watchers.watch(signal)
   }
 
+  isWatched(): boolean {
+    return this.#watchers.count > 0
+  }
+
   endSession(session: string): void {
     this.#comfort.endSession(session)
     for (const held of this.#held.values()) if (held.question.asker.session === session) this.#withdraw(held, 'its session ended')
@@ -164,9 +169,9 @@ export class Desk implements Approvals {
   }
 
   /** @throws controller_unavailable, approver_absent, too_many_questions */
-  #refuse(session: string, isGranted: boolean): void {
+  #refuse(session: string, needsNobody: boolean): void {
     if (this.#ending.signal.aborted) throw new SallyportError('controller_unavailable', CLOSED)
-    if (!isGranted && this.#watchers.count === 0)
+    if (!needsNobody && !this.isWatched())
       throw new SallyportError('approver_absent', 'the operator has to be asked first, and nobody is watching', {
         hint: 'the operator can watch with: sallyport approve, or set up a notification',
       })

@@ -11,7 +11,8 @@ export type WatchKind = 'page' | 'terminal' | 'notify'
 /** One queue for all that the operator is asked. Every question ends exactly once; every doubt and every fault is a no. */
 export type Approvals = AsyncDisposable & {
   /**
-   * Puts a question and waits for its end, a denial too. The signal says that nobody waits any more.
+   * Puts a question and waits for its end, a denial too. The signal says that nobody waits any more. A proposal waits for an operator who
+   * comes later; all else is refused at once when nobody watches.
    * @throws approver_absent, too_many_questions, question_invalid, audit_unavailable, approvals_write_failed, controller_unavailable
    */
   ask(wish: QuestionWish, signal: AbortSignal): Promise<Outcome>
@@ -40,6 +41,7 @@ export type Approvals = AsyncDisposable & {
   finished(id: string, result: { readonly code?: string; readonly exitCode?: number }): Promise<void>
   /** Events from now on, until the signal: it counts as watching from the call on. */
   watch(kind: WatchKind, signal: AbortSignal): AsyncIterable<QuestionEvent>
+  isWatched(): boolean
   /** Withdraws all that it asked, and every answer that was for it. */
   endSession(session: string): void
   /** The rules that are remembered, of one workspace or of all. */

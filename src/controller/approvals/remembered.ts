@@ -9,7 +9,7 @@ import { replacePrivateFile, stagePrivateFile, type StagedFile } from '../../ker
 import type { System } from '../../kernel/system.ts'
 import type { Answer, Question } from '../../wire/question.ts'
 import type { QuestionsFile, RememberedRule } from './questions-file.ts'
-import { networkEntry } from './network-rule.ts'
+import { readNetworkRule } from './network-rule.ts'
 
 /** What remembering needs to know of policies. */
 export type RememberDoor = {
@@ -21,8 +21,8 @@ export type RememberDoor = {
   changed(workspace: string): void
 }
 
-/** A rule that is about to be remembered: on the disk, and not in force before `staged.put`. */
-export type Remembering = { readonly row: RememberedRule; readonly staged: StagedFile }
+/** A rule that is about to be remembered: on the disk, and not in force before `staged.put`. One of the network is in no layer. */
+export type Remembering = { readonly row: RememberedRule; readonly staged?: StagedFile }
 
 export type Remembered = {
   /** Ends the rules whose time is over, and gives them. `isFirst`: writes every layer as it has to be, and removes others. */
@@ -41,7 +41,11 @@ export function rememberedFile(folder: string, workspace: string): string {
   return join(folder, `${createHash('sha256').update(workspace).digest('hex')}.yaml`)
 }
 
-/** The remembered rules as policy layers, one file a workspace. What is true is in `file`: a layer is only ever made of it. */
+/**
+ * The remembered rules about commands as policy layers, one file a workspace. What is true is in `file`: a layer is only ever made of it.
+ * Those about the network are in `file` alone, where they answer the question of a rule that asks: in a layer such a rule is stronger than
+ * they are, and what can never decide is an error there.
+ */
 export function createRemembered(
   file: Pick<QuestionsFile, 'rules' | 'endRules'>,
   door: RememberDoor,
@@ -50,7 +54,7 @@ export function createRemembered(
 ): Remembered {
   async function write(workspace: string): Promise<void> {
     const path = rememberedFile(door.folder, workspace)
-    const rules = file.rules(workspace)
+    const rules = file.rules(workspace).filter(isCommand)
     try {
       if (rules.length === 0) await rm(path, { force: true })
       else await replacePrivateFile(path, layerText(rules), system)
@@ -79,9 +83,10 @@ export function createRemembered(
       const rules = file.rules(row.workspace)
       if (rules.length >= LIMITS.rememberedRulesMax)
         throw new SallyportError('answer_invalid', `${rules.length} rules are remembered for this workspace already: let some be forgotten`)
+      if (!isCommand(row)) return { row }
       const path = rememberedFile(door.folder, row.workspace)
       try {
-        return { row, staged: await stagePrivateFile(path, layerText([...rules, row]), system) }
+        return { row, staged: await stagePrivateFile(path, layerText([...rules.filter(isCommand), row]), system) }
       } catch (cause) {
         throw new SallyportError('approvals_write_failed', `${path}: ${codeOf(cause)}`, { hint: 'nothing is remembered', cause })
       }
@@ -101,24 +106,21 @@ function rowOf(question: Question, answer: Answer, door: RememberDoor, system: P
   if (problem !== undefined)
     throw new SallyportError('answer_invalid', `the rule "${rule}" is not the one that was offered, or a narrower one: ${problem}`)
   const id = system.random(6).toString('hex')
-  const row = { id, workspace: asker.workspace, kind: remember.kind, rule, question: question.id, createdAt: now, expiresAt }
-  if (row.kind === 'network') networkEntry(row)
-  return row
+  if (remember.kind === 'network' && readNetworkRule(rule) === undefined)
+    throw new SallyportError('answer_invalid', `the rule "${rule}" has more or other than host, ports, methods and paths, in JSON`)
+  return { id, workspace: asker.workspace, kind: remember.kind, rule, question: question.id, createdAt: now, expiresAt }
 }
 
-/** A policy file with these rules, each once, for as long as the longest of its equals. */
+function isCommand({ kind }: Pick<RememberedRule, 'kind'>): boolean {
+  return kind === 'host_command'
+}
+
+/** A policy file with these rules about commands, each once, for as long as the longest of its equals. */
 export function layerText(rules: readonly RememberedRule[]): string {
   const once = new Map<string, RememberedRule>()
-  for (const rule of rules.toSorted((one, other) => one.expiresAt - other.expiresAt)) once.set(`${rule.kind} ${rule.rule}`, rule)
-  const commands = [...once.values()].filter(({ kind }) => kind === 'host_command')
-  const network = [...once.values()].filter(({ kind }) => kind === 'network')
-  const document = {
-    version: 1,
-    ...(commands.length > 0 && {
-      host_commands: { allow: commands.map(({ rule, expiresAt }) => ({ pattern: rule, expires: new Date(expiresAt).toISOString() })) },
-    }),
-    ...(network.length > 0 && { network: { rules: network.map(networkEntry) } }),
-  }
+  for (const one of rules.toSorted((first, other) => first.expiresAt - other.expiresAt)) once.set(one.rule, one)
+  const allow = [...once.values()].map(({ rule, expiresAt }) => ({ pattern: rule, expires: new Date(expiresAt).toISOString() }))
+  const document = { version: 1, host_commands: { allow } }
   return `${HEADER.replace(/^/gm, '#')}\n${stringify(document, { lineWidth: 0, defaultStringType: 'QUOTE_DOUBLE', defaultKeyType: 'PLAIN' })}`
 }
 

@@ -54,12 +54,14 @@ export function createRules(file: QuestionsFile, { remember: door, system, log, 
       inTurn(async () => {
         if (remembered === undefined) throw new SallyportError('answer_invalid', 'nothing is remembered here')
         const { row, staged } = await remembered.prepare(question, answer, now)
-        await using layer = staged
+        await using layer = staged ?? null
         const approved = await approve(row)
         if (approved.state !== 'approved') return approved
         file.remember(row)
-        await layer.put()
-        door?.changed(row.workspace)
+        if (layer !== null) {
+          await layer.put()
+          door?.changed(row.workspace)
+        }
         schedule()
         return approved
       }),

@@ -2,7 +2,7 @@ import { isIPv4 } from 'node:net'
 import * as z from 'zod'
 import { LIMITS } from '../../kernel/limits.ts'
 import { checkReferences } from '../providers/references.ts'
-import { readSettingsFile } from '../settings-file.ts'
+import { parseSettings, readSettingsFile } from '../settings-file.ts'
 
 /** A text that may have `${secret:KEY}` in it, which is resolved when it is used, and no other time. */
 const Referring = z
@@ -102,8 +102,15 @@ export type NotifySettings = z.infer<typeof NotifyFile>
 
 /** The operator's ways of notice; `undefined` where there is no such file. @throws config_invalid with file and line of every error */
 export function readNotifySettings(file: string): NotifySettings | undefined {
-  return readSettingsFile(file, NotifyFile, { bytesMax: LIMITS.notifyFileBytesMax, hint: 'docs/PRESENCE.md shows the file' })
+  return readSettingsFile(file, NotifyFile, READING)
 }
+
+/** The same of a text that is in no file yet. @throws config_invalid */
+export function parseNotifySettings(text: string, file: string): NotifySettings {
+  return parseSettings(text, file, NotifyFile, READING)
+}
+
+const READING = { bytesMax: LIMITS.notifyFileBytesMax, hint: 'docs/PRESENCE.md shows the file' }
 
 /** What is wrong with where a notice would go, or nothing: it says who works here on what. Never with the URL, which may be a secret. */
 export function urlProblem(text: string): string | undefined {

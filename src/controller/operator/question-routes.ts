@@ -1,10 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { SallyportError } from '../../kernel/errors.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LIMITS } from '../../kernel/limits.ts'
 import { Secret } from '../../kernel/secret.ts'
 import { AnswerRequest, ClaimRequest, OPERATOR_HEADER, PasswordRequest, QuestionQuery, type QuestionLine } from '../../wire/operator.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Presence } from '../presence/presence.ts'
+import { goneSignal, refuseForeign } from './proofs.ts'
 import { inEvents, inLines, type Say } from './line-answers.ts'
 import type { Surface } from './route-table.ts'
 import { read } from './session-routes.ts'
@@ -34,11 +34,7 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
   app.post<ById>('/v1/questions/:id/answer', async (request, reply) => {
     const { id } = request.params
     const { proof = { kind: 'key' }, ...answer } = read(AnswerRequest, request.body)
-    // A page knows no process: one that it names would be a guess at somebody's.
-    if (surface === 'web' && proof.kind === 'system')
-      throw new SallyportError('presence_required', 'the operating system is asked from a terminal only', {
-        hint: `sallyport approve ${id}`,
-      })
+    refuseForeign(proof, surface, `sallyport approve ${id}`)
     const by = operatorOf(request, surface)
     // A no takes no more than a key, and nobody who thinks about a yes holds it up: it must never be the harder way.
     if (answer.decision === 'allow') claims.take(id, answer.digest, by)
@@ -97,13 +93,6 @@ class Claims {
     clearTimeout(held.late)
     held.claim[Symbol.dispose]()
   }
-}
-
-/** Aborted when the client is gone before it has its answer. */
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController()
-  reply.raw.on('close', () => gone.abort(new SallyportError('input_ended', 'the operator left before the proof was complete')))
-  return gone.signal
 }
 
 /** A name for other operators: short, and nothing that could be taken for something else. */

@@ -34,7 +34,7 @@ export async function openSurfaces(
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
-    addProposalRoutes(app, parts)
+    addProposalRoutes(app, parts, surface)
   }
   const addToPage = (app: FastifyInstance): void => addRoutes(app, 'web')
   const web = page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, log }))

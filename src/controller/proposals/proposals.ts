@@ -1,37 +1,16 @@
-import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { createTwoFilesPatch } from 'diff'
-import * as z from 'zod'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { readPrivateFile, removePrivateFile, replacePrivateFile } from '../../kernel/private-file.ts'
-import type { System } from '../../kernel/system.ts'
 import { visible } from '../../kernel/visible.ts'
 import type { ProposalView } from '../../wire/operator.ts'
-import type { Asker, Outcome, ProposalSubject, QuestionWish } from '../../wire/question.ts'
+import type { Asker, Outcome, QuestionWish } from '../../wire/question.ts'
 import { denialOf } from '../requests/endings.ts'
+import { createChanges, digestOf, textOf, type ChangesParts } from './changes.ts'
+import { diffOf } from './diff.ts'
 import { targetOf, type ProposalWish } from './targets.ts'
 
 export type { ProposalWish } from './targets.ts'
 
-/** A change that was applied, as it can be taken back. `before` is undefined where there was no file. */
-const Applied = z.strictObject({
-  id: z.string(),
-  of: z.string(),
-  target: z.string(),
-  before: z.string().optional(),
-  after: z.string(),
-  appliedAt: z.int(),
-  revertedAt: z.int().optional(),
-})
-type Applied = z.infer<typeof Applied>
-
-/** What became of the operator's files. */
-export type ChangeEvent = { readonly what: 'applied' | 'reverted'; readonly id: string; readonly target: string; readonly digest: string }
-
-export type ProposalParts = {
-  readonly home: string
+export type ProposalParts = ChangesParts & {
   readonly approvals: {
     ask(wish: QuestionWish, signal: AbortSignal): Promise<Outcome>
     consume(id: string, digest: string): Promise<boolean>
@@ -39,11 +18,6 @@ export type ProposalParts = {
   }
   /** What is wrong with what the file would say. Nothing is asked then. */
   check(target: string, wish: ProposalWish): Promise<readonly string[]>
-  /** Written before the file changes. @throws when it cannot be */
-  audit(event: ChangeEvent): Promise<void>
-  /** What is there to be done once a file has changed, as the sessions of its workspace are to have it. */
-  onChanged(of: ProposalSubject['of'], workspace: string | undefined): Promise<void>
-  readonly system: Pick<System, 'now' | 'random'>
 }
 
 /** I54: Changes of the operator's files that agents propose. Nothing of them is ever run, and nothing changes without an answer. */
@@ -56,79 +30,45 @@ export type Proposals = {
   revert(id: string): Promise<ProposalView>
 }
 
-const ID = /^[A-Za-z0-9_-]{8,64}$/
-
 export function createProposals(parts: ProposalParts): Proposals {
   const { home, approvals, system } = parts
-  const recordOf = (id: string): string => join(home, 'proposals', `${id}.json`)
+  const changes = createChanges(parts)
   return {
     async propose(asker, wish, reason, signal) {
       const target = targetOf(home, asker.workspace, wish)
       const problems = await parts.check(target, wish)
       if (problems.length > 0)
         throw new SallyportError('proposal_invalid', `what it would say is not valid:\n${problems.slice(0, PROBLEMS_MAX).join('\n')}`)
-      const before = await textOf(target)
+      const before = await textOf(home, target)
       if (before === wish.content) throw new SallyportError('proposal_invalid', 'it changes nothing')
-      const question = await parts.approvals.ask(questionOf(asker, wish, target, before, reason), signal)
-      if (question.decision === 'deny') throw denialOf(question)
-      const { id, digest } = question.question
+      const change = { of: wish.of, target, ...(before !== undefined && { before }), after: wish.content }
+      // What could not be read again could not be taken back.
+      if (Buffer.byteLength(JSON.stringify(change)) > LIMITS.proposalRecordBytesMax - RECORD_REST_BYTES)
+        throw new SallyportError('proposal_invalid', `with what is there now it has more than ${LIMITS.proposalRecordBytesMax} bytes`)
+      const outcome = await approvals.ask(questionOf(asker, wish, target, before, reason), signal)
+      if (outcome.decision === 'deny') throw denialOf(outcome)
+      const { id, digest } = outcome.question
       if (!(await approvals.consume(id, digest))) throw new SallyportError('approval_denied', 'the approval was used before')
       try {
-        const applied: Applied = {
-          id,
-          of: wish.of,
-          target,
-          ...(before !== undefined && { before }),
-          after: wish.content,
-          appliedAt: system.now(),
-        }
-        // What was shown is the change from these bytes: to others it would be another one.
-        if ((await textOf(target)) !== before) throw outdated(target)
-        await parts.audit({ what: 'applied', id, target, digest: digestOf(wish.content) })
-        await replacePrivateFile(recordOf(id), JSON.stringify(applied), system)
-        await replacePrivateFile(target, wish.content, system)
-        await parts.onChanged(wish.of, asker.workspace)
+        const view = await changes.apply({ id, ...change, appliedAt: system.now() }, asker.workspace)
         await approvals.finished(id, {})
-        return viewOf(applied)
+        return view
       } catch (error) {
         await approvals.finished(id, { code: codeOf(error) })
         throw error
       }
     },
-    async list() {
-      const names = await readdir(join(home, 'proposals')).catch((error: unknown) => {
-        if (codeOf(error) === 'ENOENT') return []
-        throw error
-      })
-      const found = await Promise.all(
-        names.filter((name) => name.endsWith('.json')).map((name) => readRecord(join(home, 'proposals', name))),
-      )
-      return found
-        .flatMap((applied) => (applied === undefined ? [] : [viewOf(applied)]))
-        .toSorted((one, another) => another.appliedAt - one.appliedAt)
-        .slice(0, LIMITS.proposalsListedMax)
-    },
-    async revert(id) {
-      const applied = ID.test(id) ? await readRecord(recordOf(id)) : undefined
-      if (applied === undefined || applied.revertedAt !== undefined)
-        throw new SallyportError('proposal_invalid', `there is no change "${id}" that could be taken back`)
-      const { target, before, after } = applied
-      if ((await textOf(target)) !== after) throw outdated(target)
-      await parts.audit({ what: 'reverted', id, target, digest: digestOf(before ?? '') })
-      if (before === undefined) await removePrivateFile(target)
-      else await replacePrivateFile(target, before, system)
-      const reverted = { ...applied, revertedAt: system.now() }
-      await replacePrivateFile(recordOf(id), JSON.stringify(reverted), system)
-      await parts.onChanged(applied.of as ProposalSubject['of'], undefined)
-      return viewOf(reverted)
-    },
+    list: () => changes.list(),
+    revert: (id) => changes.takeBack(id),
   }
 }
 
+/** Of a record beside its target and its two texts. */
+const RECORD_REST_BYTES = 1_024
 const PROBLEMS_MAX = 10
 
 function questionOf(asker: Asker, wish: ProposalWish, target: string, before: string | undefined, reason: string): QuestionWish {
-  const diff = createTwoFilesPatch(before === undefined ? '/dev/null' : target, target, before ?? '', wish.content)
+  const diff = diffOf(target, before, wish.content)
   if (diff.length > LIMITS.proposalBytesMax)
     throw new SallyportError('proposal_invalid', `the change is larger than ${LIMITS.proposalBytesMax} bytes as a diff`)
   return {
@@ -147,30 +87,4 @@ function questionOf(asker: Asker, wish: ProposalWish, target: string, before: st
     tier: 'T1',
     expiresInMs: LIMITS.proposalExpiryMs,
   }
-}
-
-function viewOf({ id, of, target, appliedAt, revertedAt }: Applied): ProposalView {
-  return { id, of, target, appliedAt, ...(revertedAt !== undefined && { revertedAt }) }
-}
-
-function outdated(target: string): SallyportError {
-  return new SallyportError('proposal_outdated', `${target} has changed since`, { hint: 'look at it as it is now, and propose again' })
-}
-
-async function textOf(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    throw error
-  }
-}
-
-async function readRecord(file: string): Promise<Applied | undefined> {
-  const text = await readPrivateFile(file, 4 * LIMITS.proposalBytesMax)
-  return text === undefined ? undefined : Applied.safeParse(JSON.parse(text)).data
-}
-
-function digestOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }

@@ -4,7 +4,7 @@ import * as z from 'zod'
 import { LIMITS } from '../../kernel/limits.ts'
 import { parseSource } from '../../policy/policy.ts'
 import type { SecretSource } from '../../wire/secret-source.ts'
-import { readSettingsFile } from '../settings-file.ts'
+import { parseSettings, readSettingsFile } from '../settings-file.ts'
 
 /** How HashiCorp Vault is reached. */
 export type HashicorpSettings = {
@@ -42,7 +42,17 @@ const File = z.strictObject({
  * @throws config_invalid with file and line of every error
  */
 export function readProviderSettings(file: string): ProviderSettings {
-  const settings = readSettingsFile(file, File, { bytesMax: LIMITS.policyFileBytesMax, hint: 'docs/PROVIDERS.md shows the file' })
+  return settingsOf(readSettingsFile(file, File, READING))
+}
+
+/** The same of a text that is in no file yet. @throws config_invalid */
+export function parseProviderSettings(text: string, file: string): ProviderSettings {
+  return settingsOf(parseSettings(text, file, File, READING))
+}
+
+const READING = { bytesMax: LIMITS.policyFileBytesMax, hint: 'docs/PROVIDERS.md shows the file' }
+
+function settingsOf(settings: z.infer<typeof File> | undefined): ProviderSettings {
   const vault = settings?.['vault-http']
   if (vault === undefined) return {}
   const { address, token, wrapped = false, namespace, ca } = vault

@@ -1,8 +1,6 @@
-import { readFileSync } from 'node:fs'
-import { LineCounter, parseDocument } from 'yaml'
 import * as z from 'zod'
-import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { parseSettings, readSettingsFile } from '../settings-file.ts'
 
 const RETENTION_DAYS = LIMITS.auditRetentionMinMs / 86_400_000
 
@@ -32,31 +30,19 @@ const File = z.strictObject({
  * @throws config_invalid with file and line of every error
  */
 export function readAuditSettings(file: string): AuditSettings {
-  const text = readText(file)
-  if (text === undefined) return { retentionDays: RETENTION_DAYS, copies: [] }
-  const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, version: '1.2' })
-  const at = (offset: number | undefined): string => `${file}:${lines.linePos(offset ?? 0).line}`
-  if (document.errors.length > 0) throw invalid(document.errors.map(({ pos, code }) => `${at(pos[0])}: not valid YAML (${code})`))
-  const result = File.safeParse(document.toJS())
-  if (result.success) return { retentionDays: result.data.retention_days, copies: result.data.copy }
-  throw invalid(
-    result.error.issues.map(({ path, message }) => {
-      const node = document.getIn(path, true) as { readonly range?: readonly [number, number, number] } | undefined
-      return `${at(node?.range?.[0])}: ${path.join('.') || 'the file'}: ${message}`
-    }),
-  )
+  const settings = readSettingsFile(file, File, READING)
+  return settings === undefined ? { retentionDays: RETENTION_DAYS, copies: [] } : settingsOf(settings)
 }
 
-function readText(file: string): string | undefined {
-  try {
-    const text = readFileSync(file, 'utf8')
-    if (text.length <= LIMITS.auditSettingsBytesMax) return text
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    throw invalid([`${file}: cannot be read (${codeOf(error)})`], error)
-  }
-  throw invalid([`${file}: has more than ${LIMITS.auditSettingsBytesMax} characters`])
+/** The same of a text that is in no file yet. @throws config_invalid */
+export function parseAuditSettings(text: string, file: string): AuditSettings {
+  return settingsOf(parseSettings(text, file, File, READING))
+}
+
+const READING = { bytesMax: LIMITS.auditSettingsBytesMax, hint: 'docs/AUDIT.md shows the file' }
+
+function settingsOf({ retention_days, copy }: z.infer<typeof File>): AuditSettings {
+  return { retentionDays: retention_days, copies: copy }
 }
 
 const SYSLOG = 'must be "tcp://HOST:PORT", "udp://HOST:PORT" or "unix:/PATH" of a stream socket'
@@ -76,8 +62,4 @@ function otlpTarget(text: string): CopyTarget | string {
   const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
   if (url === null || !isHttp || text.includes('@')) return 'must be a URL like "http://127.0.0.1:4318/v1/logs", without a user'
   return { kind: 'otlp', url: url.href }
-}
-
-function invalid(problems: readonly string[], cause?: unknown): SallyportError {
-  return new SallyportError('config_invalid', problems.join('\n'), { hint: 'docs/AUDIT.md shows the file', cause })
 }

@@ -1,7 +1,10 @@
+import { realpath } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import { describeCommand, type Surroundings } from '../../command/command.ts'
 import { codeOf, ERRORS, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Secret } from '../../kernel/secret.ts'
+import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
 import { decideHostCommand, exactPattern, type HostCommandDecision, type Policy } from '../../policy/policy.ts'
 import type { AgentParams } from '../../wire/agent-requests.ts'
@@ -10,6 +13,7 @@ import type { Asker, Question, QuestionWish } from '../../wire/question.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import { perform, prepare, sandboxOf, type CommandResult, type Prepared } from '../executor/executor.ts'
 import type { RequestAuditEvent } from '../../audit/audit.ts'
+import { isWithin } from '../sessions/real-path.ts'
 import { denialOf } from './endings.ts'
 import type { Ending, OpenRequest } from './request-book.ts'
 
@@ -48,33 +52,62 @@ export async function hostRun(
   wish: AgentParams<'host.run'>,
   request: OpenRequest,
 ): Promise<Ending> {
-  const { facts, decision, cwd } = await decideWish(place, wish, parts.system)
+  const secrets = place.secrets()
+  const first = await recorded(parts, place, request, await decideWish(place, wish, parts.system))
+  await using looked = await prepareDecided(parts, place, first, secrets)
+  // I48: only now is it known where the program lies. One that the agent could write is its own, by whatever name it was found.
+  const isAgents = !first.decision.workspaceCode && (await isOfAgents(looked.subject.executable.path, place))
+  const decided = isAgents ? await recorded(parts, place, request, decideAgain(place, first, parts.system)) : first
+  await using again = isAgents ? await prepareDecided(parts, place, decided, secrets) : undefined
+  const prepared = again ?? looked
+  const { decision } = decided
+  const isBare = decision.workspaceCode && prepared.subject.sandbox === 'none'
+  const question = decision.action === 'ask' || isBare ? await approved(parts, place, { wish, decided, prepared }, request) : undefined
+  return run(parts, { ...place, secrets: () => secrets }, prepared, question, request)
+}
+
+/** @throws what the policy refuses it with; audit_unavailable */
+async function recorded(parts: HostRunParts, { asker }: RequestPlace, request: OpenRequest, decided: Decided): Promise<Decided> {
+  const { facts, decision } = decided
   await parts.audit({
     event: 'command_decided',
     request: request.id,
-    of: place.asker.session,
+    of: asker.session,
     command: facts.text.slice(0, LIMITS.auditCommandCharsMax),
     decision: decision.action,
     ...(decision.code && { code: decision.code }),
     ...(decision.rule && { rule: decision.rule }),
     risk: facts.risk.level,
   })
-  if (decision.action === 'deny' || decision.action === 'disabled') throw refusedBy(decision)
-  await place.refuseSuspect()
+  if (isRefusal(decision)) throw refusedBy(decision)
+  return decided
+}
 
+/** @throws workspace_suspect, and what `prepare` throws */
+async function prepareDecided(
+  parts: HostRunParts,
+  place: RequestPlace,
+  { facts, decision, folder }: Decided,
+  secrets: readonly Secret[],
+): Promise<Prepared> {
+  await place.refuseSuspect()
   const { workspace } = place.surroundings
-  const secrets = place.secrets()
-  await using prepared = await prepare(
-    { argv: argvOf(facts), cwd },
+  const prepared = await prepare(
+    { argv: argvOf(facts), cwd: folder },
     { workspace, inContainer: CONTAINER_WORKSPACE, home: parts.home, environment: parts.env, others: place.others() },
     // I48: code of the workspace is the agent's own, and never runs with the operator's rights where that can be helped.
     { environment: decision.environment, sandbox: decision.workspaceCode && sandboxOf() !== 'none', secrets },
     parts.system,
   )
-  const isBare = decision.workspaceCode && prepared.subject.sandbox === 'none'
-  const question =
-    decision.action === 'ask' || isBare ? await approved(parts, place, { wish, facts, decision, prepared }, request) : undefined
-  return run(parts, { ...place, secrets: () => secrets }, prepared, question, request)
+  // A link that was put there since leads to a folder that nothing was decided about.
+  if (prepared.subject.cwd.path === join(await realpath(workspace), folder)) return prepared
+  await prepared[Symbol.asyncDispose]()
+  throw new SallyportError('command_invalid', `the folder "${folder}" is another one than a moment ago`)
+}
+
+async function isOfAgents(file: string, { surroundings, others }: RequestPlace): Promise<boolean> {
+  const folders = await Promise.all([surroundings.workspace, ...others()].map((folder) => realpath(folder).catch(() => folder)))
+  return folders.some((folder) => isWithin(folder, file))
 }
 
 /** What would become of it, without asking anybody. */
@@ -95,10 +128,55 @@ export async function hostRunCapability(
 
 export const CONTAINER_WORKSPACE = '/workspace'
 
-async function decideWish(place: RequestPlace, wish: AgentParams<'host.run_capability'>, system: Pick<System, 'now'>) {
+/** What a command is, what becomes of it, and the folder that its links lead to, from the workspace's. */
+type Decided = {
+  readonly facts: CommandFacts
+  readonly decision: HostCommandDecision
+  readonly cwd: string
+  readonly folder: string
+}
+
+/** @throws command_invalid */
+async function decideWish(place: RequestPlace, wish: AgentParams<'host.run_capability'>, system: Pick<System, 'now'>): Promise<Decided> {
   const cwd = wish.cwd ?? CONTAINER_WORKSPACE
   const facts = await describeCommand(wish.argv === undefined ? { command: wish.command ?? '' } : { argv: wish.argv }, place.surroundings)
-  return { facts, cwd, decision: decideHostCommand(place.policy().effective.hostCommands, facts, cwd, system.now()) }
+  const said = decideHostCommand(place.policy().effective.hostCommands, facts, cwd, system.now())
+  if (isRefusal(said)) return { facts, decision: said, cwd, folder: '.' }
+  const folder = await folderOf(cwd, place.surroundings.workspace)
+  return { facts, cwd, folder, decision: decideIn(place, { facts, cwd, folder }, system) }
+}
+
+/** I43: By the folder that runs it: links in the workspace are the agent's. A denial of the folder as it is named holds too. */
+function decideIn(
+  place: RequestPlace,
+  { facts, cwd, folder }: Omit<Decided, 'decision'>,
+  system: Pick<System, 'now'>,
+): HostCommandDecision {
+  const { hostCommands } = place.policy().effective
+  const said = decideHostCommand(hostCommands, facts, cwd, system.now())
+  return isRefusal(said) ? said : decideHostCommand(hostCommands, facts, folder, system.now())
+}
+
+function decideAgain(place: RequestPlace, { cwd, folder, ...first }: Decided, system: Pick<System, 'now'>): Decided {
+  const facts = { ...first.facts, runsWorkspaceCode: true }
+  return { facts, cwd, folder, decision: decideIn(place, { facts, cwd, folder }, system) }
+}
+
+/** @throws command_invalid when there is none, or its links lead out of the workspace */
+async function folderOf(cwd: string, workspace: string): Promise<string> {
+  const inside = cwd === CONTAINER_WORKSPACE || cwd.startsWith(`${CONTAINER_WORKSPACE}/`) ? cwd.slice(CONTAINER_WORKSPACE.length + 1) : cwd
+  try {
+    const top = await realpath(workspace)
+    const real = await realpath(join(top, inside))
+    if (isWithin(top, real)) return relative(top, real) || '.'
+  } catch (cause) {
+    throw new SallyportError('command_invalid', `the folder "${shown(cwd)}" cannot be opened (${codeOf(cause)})`, { cause })
+  }
+  throw new SallyportError('command_invalid', `the folder "${shown(cwd)}" leads out of the workspace`)
+}
+
+function isRefusal({ action }: HostCommandDecision): boolean {
+  return action === 'deny' || action === 'disabled'
 }
 
 /** What only a shell can run is run by one, and shown as that. */
@@ -108,19 +186,17 @@ function argvOf({ argv, hardened, text }: CommandFacts): readonly string[] {
 
 type Asked = {
   readonly wish: AgentParams<'host.run'>
-  readonly facts: CommandFacts
-  readonly decision: HostCommandDecision
+  readonly decided: Decided
   readonly prepared: Prepared
 }
 
 /** @throws SallyportError approval_denied, approval_expired, approval_cancelled, approver_absent, command_not_allowed */
 async function approved(parts: HostRunParts, place: RequestPlace, asked: Asked, request: OpenRequest): Promise<Question> {
-  const { wish, facts } = asked
   const outcome = await parts.approvals.ask(questionOf(place.asker, asked), request.signal)
   if (outcome.decision === 'deny') throw denialOf(outcome)
   // A denial that came meanwhile holds.
-  const now = decideHostCommand(place.policy().effective.hostCommands, facts, wish.cwd ?? CONTAINER_WORKSPACE, parts.system.now())
-  if (now.action === 'deny' || now.action === 'disabled') throw refusedBy(now)
+  const now = decideIn(place, asked.decided, parts.system)
+  if (isRefusal(now)) throw refusedBy(now)
   await place.refuseSuspect()
   const { question } = outcome
   // I41: on the disk before anything runs: what was approved once runs at most once, also when this process ends here.
@@ -129,7 +205,7 @@ async function approved(parts: HostRunParts, place: RequestPlace, asked: Asked, 
   return question
 }
 
-function questionOf(asker: Asker, { wish, facts, decision, prepared }: Asked): QuestionWish {
+function questionOf(asker: Asker, { wish, decided: { facts, decision }, prepared }: Asked): QuestionWish {
   return {
     asker,
     subject: prepared.subject,

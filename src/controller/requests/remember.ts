@@ -1,20 +1,11 @@
-import * as z from 'zod'
 import type { DomainSubject } from '../../wire/question.ts'
-
-/** What a remembered rule of the network may say: these requests, spelled out. */
-const NetworkRule = z.strictObject({
-  host: z.string(),
-  ports: z.array(z.int()).min(1),
-  methods: z.array(z.string()).min(1),
-  paths: z.array(z.string()).min(1).optional(),
-})
-type NetworkRule = z.infer<typeof NetworkRule>
+import { readNetworkRule } from '../approvals/approvals.ts'
 
 /** Why a rule is not the one that was offered, nor a narrower one. A command's is offered word for word, and has no narrower one. I41 */
 export function rememberComplaint(kind: 'host_command' | 'network', offered: string, rule: string): string | undefined {
   if (rule === offered) return undefined
   if (kind === 'host_command') return 'of a command exactly the words that were asked about are remembered'
-  const [wide, narrow] = [read(offered), read(rule)]
+  const [wide, narrow] = [readNetworkRule(offered), readNetworkRule(rule)]
   if (wide === undefined || narrow === undefined) return 'it is not a rule with host, ports, methods and paths, in JSON'
   if (narrow.host !== wide.host) return 'it is for another host'
   for (const field of ['ports', 'methods', 'paths'] as const) {
@@ -32,15 +23,7 @@ export function ruleOfRequest({ host, port, method, path }: DomainSubject): stri
 
 /** Whether a remembered rule is about this request: its paths are spelled out, none is a pattern. I41 */
 export function coversRequest(rule: string, { host, port, method, path }: DomainSubject): boolean {
-  const allowed = read(rule)
+  const allowed = readNetworkRule(rule)
   if (allowed === undefined || allowed.host !== host || !allowed.ports.includes(port) || !allowed.methods.includes(method)) return false
   return path === undefined ? allowed.paths === undefined : (allowed.paths?.includes(path) ?? true)
-}
-
-function read(text: string): NetworkRule | undefined {
-  try {
-    return NetworkRule.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
 }

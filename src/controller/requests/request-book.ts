@@ -15,11 +15,16 @@ export type OpenRequest = {
   readonly signal: AbortSignal
   /** The question was answered, or nobody had to be asked. */
   readonly running: () => void
+  /** For the agent, as long as it waits. */
+  readonly note: (text: string) => void
   readonly print: (stream: OutputPiece['stream'], chunk: Buffer) => void
 }
 
-/** The requests of agents, as they see them: each session its own. In memory alone. */
-export type RequestBook = Disposable & {
+/**
+ * The requests of agents, as they see them: each session its own. In memory alone. Disposed of, all are withdrawn, none begins any more, and it resolves when
+ * none goes on.
+ */
+export type RequestBook = AsyncDisposable & {
   /** Goes on until `work` has ended. @throws overloaded when too many of the session do */
   begin(session: string, method: AgentMethod, work: (request: OpenRequest) => Promise<Ending>): RequestView
   /** The request once it has ended, or as it is after `waitMs`. @throws request_not_found */
@@ -49,10 +54,14 @@ const ID_BYTES = 16
 
 export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, onFault: (error: unknown) => Ending): RequestBook {
   const sessions = new Map<string, Map<string, Entry>>()
+  /** Of sessions that are forgotten too: each may have a process. */
+  const goingOn = new Set<Entry>()
+  let isClosed = false
   const find = (session: string, id: string): Entry => foundIn(sessions.get(session), id)
 
   return {
     begin(session, method, work) {
+      if (isClosed) throw new SallyportError('controller_unavailable', 'the daemon ends')
       const own = sessions.get(session) ?? new Map<string, Entry>()
       sessions.set(session, own)
       forgetOld(own, system.elapsed())
@@ -60,11 +69,13 @@ export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, on
       const id = system.random(ID_BYTES).toString('hex')
       const entry = newEntry(id, method)
       own.set(id, entry)
+      goingOn.add(entry)
       entry.ended = Promise.try(work, openRequest(entry))
         .catch(onFault)
         .then((ending) => {
           entry.view = { ...ending, id, method }
           entry.endedMs = system.elapsed()
+          goingOn.delete(entry)
           wake(entry)
         })
       return entry.view
@@ -93,8 +104,11 @@ export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, on
       for (const { abort } of own) abort.abort()
       await Promise.all(own.map(({ ended }) => ended))
     },
-    [Symbol.dispose]() {
-      for (const own of sessions.values()) for (const { abort } of own.values()) abort.abort()
+    async [Symbol.asyncDispose]() {
+      isClosed = true
+      const all = [...goingOn]
+      for (const { abort } of all) abort.abort()
+      await Promise.all(all.map(({ ended }) => ended))
     },
   }
 }
@@ -146,8 +160,12 @@ function openRequest(entry: Entry): OpenRequest {
   return {
     id: entry.view.id,
     signal: entry.abort.signal,
+    note(text) {
+      if (entry.view.status === 'pending') entry.view = { ...entry.view, note: text }
+    },
     running() {
-      entry.view = { ...entry.view, status: 'running' }
+      const { id, method } = entry.view
+      entry.view = { id, method, status: 'running' }
       wake(entry)
     },
     print(stream, chunk) {

@@ -1,5 +1,4 @@
 import type { RequestAuditEvent } from '../../audit/audit.ts'
-import { createAllowance, type Allowance } from '../../channel/channel.ts'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
@@ -8,6 +7,7 @@ import { AGENT_METHODS, type AgentMethod, type AgentParams, type RequestView } f
 import type { AgentCall, Ask, AskAnswer } from '../../wire/control.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Proposals } from '../proposals/proposals.ts'
+import { createAllowances } from './allowances.ts'
 import { askAboutDomain } from './domain-question.ts'
 import { faultEnding } from './endings.ts'
 import { explainPolicy } from './explain.ts'
@@ -32,18 +32,21 @@ export type RequestsParts = {
 }
 
 /** What agents ask of the host. One table of methods, whatever way it is asked by. */
-export type Requests = Disposable & {
+export type Requests = AsyncDisposable & {
   /** @throws request_invalid, request_not_found, unauthenticated, not_found for a method that is switched off, overloaded */
   call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
   /** A rule of the session's gate asks first. */
   ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
+  /** Withdraws all that it asked, and ends what runs for it. Resolves when nothing of it goes on. */
   endSession(session: string): Promise<void>
 }
 
 export function createRequests(parts: RequestsParts): Requests {
   const { system, approvals, proposals } = parts
   const book = createRequestBook(system, faultEnding)
-  const allowances = new Map<string, Allowance>()
+  const calling = createAllowances(system)
+  const asking = createAllowances(system)
+  const proposing = createAllowances(system)
 
   const handlers: { readonly [M in AgentMethod]: (session: string, params: AgentParams<M>, signal: AbortSignal) => unknown } = {
     'host.run': (session, params) => {
@@ -67,7 +70,9 @@ export function createRequests(parts: RequestsParts): Requests {
     { name, content, reason }: { readonly name: string; readonly content: string; readonly reason: string },
   ): RequestView {
     const { asker } = parts.place(session)
+    proposing.charge(session, LIMITS.proposalsPerMinuteMax, LIMITS.proposalsPerMinuteMax, 'proposals')
     return book.begin(session, `propose.${of}`, async (request: OpenRequest) => {
+      if (!approvals.isWatched()) request.note('nobody watches now: it waits for the operator, for half an hour')
       await proposals.propose(asker, { of, name, content }, reason, request.signal)
       return { status: 'done' }
     })
@@ -75,11 +80,10 @@ export function createRequests(parts: RequestsParts): Requests {
 
   return {
     async call(session, { lease, method, params }, signal) {
+      // Before the lease: to look at it costs something too.
+      calling.charge(session, LIMITS.agentCallsPerMinuteMax, LIMITS.agentBurstCallsMax, 'calls')
       parts.checkLease(session, lease)
       if (!isMethod(method)) throw new SallyportError('not_found', `there is no method "${shown(method)}"`)
-      const allowance = allowanceOf(allowances, session, system)
-      if (allowance.take(1) > 0)
-        throw new SallyportError('overloaded', `more than ${LIMITS.agentCallsPerMinuteMax} calls a minute`, { hint: 'wait a little' })
       const parsed = AGENT_METHODS[method].safeParse(params)
       if (!parsed.success) {
         const [issue] = parsed.error.issues
@@ -90,13 +94,17 @@ export function createRequests(parts: RequestsParts): Requests {
       }
       return await (handlers[method] as (session: string, params: unknown, signal: AbortSignal) => unknown)(session, parsed.data, signal)
     },
-    ask: (session, { subject }, signal) => askAboutDomain(approvals, parts.place(session), subject, signal, system),
+    async ask(session, { subject }, signal) {
+      // An answer for the session is given to each that is equal, and each is on the disk twice.
+      asking.charge(session, LIMITS.asksPerMinuteMax, LIMITS.asksBurstMax, 'questions')
+      return askAboutDomain(approvals, parts.place(session), subject, signal, system)
+    },
     async endSession(session) {
-      allowances.delete(session)
+      for (const allowances of [calling, asking, proposing]) allowances.forget(session)
       approvals.endSession(session)
       await book.endSession(session)
     },
-    [Symbol.dispose]: () => book[Symbol.dispose](),
+    [Symbol.asyncDispose]: () => book[Symbol.asyncDispose](),
   }
 }
 
@@ -108,12 +116,4 @@ function isMethod(method: string): method is AgentMethod {
 function enabled(place: RequestPlace): RequestPlace {
   if (place.policy().effective.hostCommands.mode.value !== 'disabled') return place
   throw new SallyportError('not_found', 'host commands are switched off by the policy')
-}
-
-function allowanceOf(allowances: Map<string, Allowance>, session: string, system: Pick<System, 'elapsed'>): Allowance {
-  const known = allowances.get(session)
-  if (known !== undefined) return known
-  const made = createAllowance(LIMITS.agentCallsPerMinuteMax / 60, LIMITS.agentBurstCallsMax, system)
-  allowances.set(session, made)
-  return made
 }

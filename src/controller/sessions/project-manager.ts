@@ -276,6 +276,7 @@ export class ProjectManager {
     state.move(id, 'stopping')
     state.revokeLeases(id)
     leases.revoke(id)
+    const withdrawn = this.#parts.requests?.endSession(id)
     const live = this.#live.get(id)
     if (removes) {
       await live?.link
@@ -283,6 +284,7 @@ export class ProjectManager {
         .catch((error: unknown) => this.#parts.log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm its end'))
       await this.#remove(record.project)
     }
+    await withdrawn
     const planted = await workspace.look(record.kept)
     await this.#forget(row, outcome)
     if (!isWaiting(row)) this.#emit(row, outcome, planted)

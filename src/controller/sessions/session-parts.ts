@@ -113,6 +113,8 @@ export type SessionParts = {
   readonly requests?: {
     call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
     ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
+    /** Withdraws its questions and ends its commands. Resolves when nothing of it goes on. */
+    endSession(session: string): Promise<void>
   }
   readonly system: System
   readonly log: Log

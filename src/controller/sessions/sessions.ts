@@ -50,7 +50,9 @@ export function createSessions(parts: SessionParts): Sessions {
     },
     async revoke(session) {
       const row = manager.find(session)
+      const withdrawn = parts.requests?.endSession(row.id)
       await (recordOf(row).project === undefined ? manager.revoke(row.id) : projects.revoke(row.id))
+      await withdrawn
     },
     async [Symbol.asyncDispose]() {
       await projects.dispose()

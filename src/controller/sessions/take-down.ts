@@ -26,6 +26,8 @@ export async function takeDown(
   state.move(id, 'stopping')
   state.revokeLeases(id)
   parts.leases.revoke(id)
+  // I53: before anything that takes long: what it asked for is not begun any more, and what runs for it ends.
+  const withdrawn = parts.requests?.endSession(id)
   const revoked = live?.link
     ?.revoke()
     .catch((error: unknown) => log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm its end; it is removed'))
@@ -45,6 +47,7 @@ export async function takeDown(
       .then(() => removeUplink(parts, record).catch(() => {})),
   ])
   await live?.link?.[Symbol.asyncDispose]()
+  await withdrawn
   await removeNetworks(parts, id, record)
   const planted = record?.kept === undefined ? [] : await parts.workspace.release(record.kept)
   removeFolders(parts, id)

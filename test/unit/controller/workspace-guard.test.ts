@@ -79,3 +79,10 @@ test('what the operator’s git takes away is told at once, and to one who begin
   using _ = watch
   assert.equal((await promise).length, 1)
 })
+
+test('a workspace of which nothing is known lets nothing of the host run in it', async () => {
+  for (const kept of [undefined, null, {}, 'kept', { key: 'a' }])
+    await assert.rejects(guard().refuseSuspect(kept), { code: 'workspace_suspect' })
+  const { kept } = await guard().mounts(request('a'))
+  await guard().refuseSuspect(JSON.parse(JSON.stringify(kept)))
+})
