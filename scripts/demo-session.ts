@@ -95,12 +95,12 @@ function said({ status, stdout, error }: Said): string {
 
 /** Somebody who watches: with nobody there what asks is refused at once. `asked` is the id of the first question. */
 function watch(env: NodeJS.ProcessEnv): AsyncDisposable & { readonly ready: Promise<unknown>; readonly asked: Promise<string> } {
-  const options = { env, stdio: ['ignore', 'pipe', 'ignore'] as ['ignore', 'pipe', 'ignore'] }
+  const options = { env, stdio: ['ignore', 'pipe', 'pipe'] as ['ignore', 'pipe', 'pipe'] }
   const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'pending', '--watch'], options)
   const ended = once(child, 'exit')
   const lines = createInterface({ input: child.stdout })
   return {
-    ready: once(lines, 'line'),
+    ready: Promise.race([once(child.stderr, 'data'), ended]),
     asked: (async () => {
       for await (const line of lines) {
         const id = /^(q-[0-9a-f]+) /.exec(line)?.[1]

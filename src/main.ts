@@ -96,6 +96,11 @@ function say(io: Io, text: string): number {
 
 // Until the command is done: one that never ends its work has failed.
 process.exitCode = 1
+// "| head" has seen enough: what reads us is gone.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(0)
+})
 void main(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),

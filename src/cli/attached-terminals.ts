@@ -40,7 +40,7 @@ export function markAttached(env: Io['env']): Disposable {
  */
 export function refuseAgentsTerminal(env: Io['env']): void {
   refuseSession(env)
-  if (!isatty(0)) throw refused('this is no terminal', 'give it by stdin where the command has --stdin, or run it on a terminal')
+  if (!isatty(0)) throw refused('this is no terminal', 'give the password by stdin (--stdin, --password-stdin), or run it on a terminal')
   const own = terminalsOf(process.pid)
   if (own.length === 0) throw refused('it is not known which terminal this is', 'run it on a terminal of its own')
   const folder = join(homeOf(env), FOLDER)

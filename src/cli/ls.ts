@@ -1,3 +1,4 @@
+import { SallyportError } from '../kernel/errors.ts'
 import { shown } from '../kernel/shown.ts'
 import { visible, visibleJson } from '../kernel/visible.ts'
 import type { SessionView } from '../wire/operator.ts'
@@ -25,9 +26,11 @@ program of yours has uncovered (docs/WORKSPACE.md).
     if (values.json) io.out(visibleJson(sessions))
     else if (sessions.length === 0) io.out('no session: sallyport up starts one\n')
     else
-      for (const { id, name, state, harness, project, workspace, alerts } of sessions) {
+      for (const { id, name, state, agent, harness, project, workspace, alerts } of sessions) {
+        const isOver = state === 'running' && project === undefined && !agent.running
+        const shownState = isOver ? `exited ${agent.exitCode ?? '?'}` : state
         const by = harness ?? (project === undefined ? '-' : 'compose')
-        io.out(`${[id, shown(name).padEnd(20), state.padEnd(8), by.padEnd(8), shown(workspace)].join('  ')}\n`)
+        io.out(`${[id, shown(name).padEnd(20), shownState.padEnd(10), by.padEnd(8), shown(workspace)].join('  ')}\n`)
         for (const alert of alerts) io.out(`${' '.repeat(18)}! ${visible(alert).replaceAll('\n', '\\n')}\n`)
       }
     return 0
@@ -84,8 +87,13 @@ Starts the agent's container anew from its image: HOME, /tmp and all processes a
       { yes: { type: 'boolean', default: false } },
       { min: 1, max: 1, names: ['ID'], usage: RESET },
     )
-    if (!values.yes && !(await confirm(`throw away the agent of ${shown(positionals[0] ?? '')}, with its HOME and its processes? [y/N] `)))
+    if (
+      !values.yes &&
+      !(await confirm(`throw away the agent of ${shown(positionals[0] ?? '')}, with its HOME and its processes? [y/N] `))
+    ) {
+      io.err('nothing was done\n')
       return 1
+    }
     await daemonClient(homeOf(io.env)).request('POST', `${pathOf(positionals[0])}/reset`)
     return 0
   },
@@ -95,9 +103,9 @@ function pathOf(id: string | undefined): string {
   return `/v1/sessions/${encodeURIComponent(id ?? '')}`
 }
 
-/** No terminal is no. */
+/** @throws usage where nobody can be asked */
 async function confirm(question: string): Promise<boolean> {
-  if (!process.stdin.isTTY) return false
+  if (!process.stdin.isTTY) throw new SallyportError('usage', 'nobody can be asked: this is no terminal', { hint: `say --yes: ${RESET}` })
   const { createInterface } = await import('node:readline/promises')
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   const answer = await lines.question(question)

@@ -39,8 +39,10 @@ What agents ask and nobody has answered yet: id, time left, tier, risk, session,
     if (values.watch) {
       await daemon.follow('GET', '/v1/questions/events', undefined, (line) => {
         const told = line as unknown as QuestionLine
-        if ('pending' in told) told.pending.filter(isMeant).forEach(tell)
-        else if ('event' in told && isMeant(told.event.question)) tell(told.event.question)
+        if ('pending' in told) {
+          io.err('watching: what is asked comes here, a line each; Ctrl-C ends it\n')
+          told.pending.filter(isMeant).forEach(tell)
+        } else if ('event' in told && isMeant(told.event.question)) tell(told.event.question)
       })
       return 0
     }

@@ -70,7 +70,7 @@ function inOneLine(subject: Subject): string {
     case 'domain':
       return `${word(subject.method)} ${word(`${subject.scheme ?? subject.lane}://${subject.host}:${subject.port}${subject.path ?? ''}`)}`
     case 'proposal':
-      return `${subject.of} ${word(subject.target)}`
+      return `${subject.of} ${word(subject.target.slice(subject.target.lastIndexOf('/') + 1))}`
   }
 }
 

@@ -267,9 +267,9 @@ test('what an agent says is bounded before anything is made of it', async () => 
   await using setting = await requestsSetting({ host_commands: { mode: 'always-prompt' } })
   for (const params of [
     { argv: ['true'], reason: 'x'.repeat(LIMITS.reasonCharsMax + 1) },
-    { argv: Array.from({ length: LIMITS.argumentsMax + 1 }, () => 'a') },
+    { argv: Array.from({ length: LIMITS.commandArgumentsMax + 1 }, () => 'a') },
     { argv: ['true'], cwd: 'a/'.repeat(5_000) },
-    { command: 'x'.repeat(LIMITS.argumentBytesMax + 1) },
+    { command: 'x'.repeat(LIMITS.commandCharsMax + 1) },
   ])
     await assert.rejects(setting.call('host.run', params), { code: 'request_invalid' })
   const begun = process.cpuUsage()

@@ -41,7 +41,7 @@ export async function openProgram(token: string, finding: Finding): Promise<Code
   const found = await findOnPath(token, path)
   if (found === undefined)
     throw new SallyportError('command_invalid', `there is no program ${JSON.stringify(token)} on the path of host commands`, {
-      hint: `it is looked for in ${path.join(', ')}`,
+      hint: 'it is looked for on the PATH of the daemon, and never in a workspace',
     })
   return openNamed(found, finding)
 }

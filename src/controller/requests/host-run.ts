@@ -52,6 +52,27 @@ export async function hostRun(
   wish: AgentParams<'host.run'>,
   request: OpenRequest,
 ): Promise<Ending> {
+  try {
+    return await decidedRun(parts, place, wish, request)
+  } catch (error) {
+    // What ran has its end recorded. What did not, for want of an answer too, has none yet.
+    if (!(error instanceof Recorded))
+      await parts.audit({
+        event: 'command_finished',
+        request: request.id,
+        of: place.asker.session,
+        code: codeOf(error),
+        bytes: 0,
+        duration_ms: 0,
+      })
+    throw error instanceof Recorded ? error.cause : error
+  }
+}
+
+/** A fault of which the audit has the end already. */
+class Recorded extends Error {}
+
+async function decidedRun(parts: HostRunParts, place: RequestPlace, wish: AgentParams<'host.run'>, request: OpenRequest): Promise<Ending> {
   const secrets = place.secrets()
   const first = await recorded(parts, place, request, await decideWish(place, wish, parts.system))
   await using looked = await prepareDecided(parts, place, first, secrets)
@@ -252,7 +273,7 @@ async function run(
     bytes: (result?.bytes.stdout ?? 0) + (result?.bytes.stderr ?? 0),
     duration_ms: result?.durationMs ?? 0,
   })
-  if (result === undefined) throw fault
+  if (result === undefined) throw new Recorded('it could not be performed', { cause: fault })
   return viewOf(result)
 }
 

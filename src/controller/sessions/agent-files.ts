@@ -71,7 +71,7 @@ function override(folder: string, { uid, gid }: Owner, { values, files }: Worthl
   const agent = {
     environment: values,
     // The engine would make a missing folder of HOME for root, and programs keep more there than this file.
-    tmpfs: [...folders].map((parent) => `${HOME}/${parent}:rw,exec,nosuid,nodev,size=64m,mode=0700,uid=${uid},gid=${gid}`),
+    tmpfs: [...folders].map((parent) => `${HOME}/${parent}:rw,exec,nosuid,nodev,size=1g,mode=0700,uid=${uid},gid=${gid}`),
     volumes: files.map(({ name, path }) => ({
       type: 'bind',
       source: join(folder, name),

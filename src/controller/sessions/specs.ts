@@ -153,7 +153,7 @@ function agentScratch(
     { target: '/tmp', bytes: LIMITS.scratchBytes, mode: '1777', runs: true },
     { target: '/run', bytes: LIMITS.scratchRunBytes, mode: '0755', owner, runs: false },
     { target: AGENT_HOME, bytes: LIMITS.scratchBytes, mode: '0700', owner, runs: true },
-    ...foldersOf(agent.files).map((target) => ({ target, bytes: LIMITS.scratchSmallBytes, mode: '0700', owner, runs: true })),
+    ...foldersOf(agent.files).map((target) => ({ target, bytes: LIMITS.scratchBytes, mode: '0700', owner, runs: true })),
     ...workspace.mounts.flatMap((mount) =>
       mount.kind === 'bind'
         ? []

@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import type { ErrorCode } from '../../kernel/errors.ts'
 import { quoteWords } from '../../kernel/words.ts'
 import type { CommandFacts } from '../../wire/command.ts'
@@ -144,9 +145,9 @@ function allows(rule: HostCommandRule, { argv, isShell }: CommandFacts, folder: 
   return matchExactly(tokensOf(rule), argv).isMatch
 }
 
-/** `file:line pattern`. */
+/** `file:line pattern`. The agent is told it: of the file its name, and not where the operator keeps it. */
 export function nameRule({ from, pattern }: HostCommandRule): string {
-  return `${from.file}:${from.line} ${pattern}`
+  return `${basename(from.file)}:${from.line} ${pattern}`
 }
 
 const TOKENS = new WeakMap<HostCommandRule, readonly Token[]>()
@@ -162,7 +163,8 @@ export function tokensOf(rule: HostCommandRule): readonly Token[] {
 }
 
 function tierOf(policy: EffectiveHostCommands, facts: CommandFacts): Tier {
-  return highest([policy.presence[facts.risk.level].value, facts.tier ?? 'T0', facts.runsWorkspaceCode || facts.isShell ? 'T1' : 'T0'])
+  const runsAnything = facts.isShell || facts.runsWorkspaceCode || unfitness(facts) !== undefined
+  return highest([policy.presence[facts.risk.level].value, facts.tier ?? 'T0', runsAnything ? 'T1' : 'T0'])
 }
 
 function highest(tiers: readonly Tier[]): Tier {
