@@ -77,11 +77,11 @@ async function playRequests(id: string, env: NodeJS.ProcessEnv, sallyport: Sally
   const answered = await sallyport('approve', question)
   const approved = await end(request)
   return [
-    { what: 'the agent asks the host for a command that a rule allows', outcome: said(allowed), ok: allowed.status === 'done' },
-    { what: 'for one that a rule denies', outcome: said(denied), ok: denied.error?.code === 'command_not_allowed' },
+    { what: 'the agent asks the host for a command that a rule allows', outcome: inWords(allowed), ok: allowed.status === 'done' },
+    { what: 'for one that a rule denies', outcome: inWords(denied), ok: denied.error?.code === 'command_not_allowed' },
     {
       what: 'for one that somebody is asked about, and approves',
-      outcome: said(approved),
+      outcome: inWords(approved),
       ok: answered.code === 0 && approved.status === 'done',
     },
   ]
@@ -89,7 +89,7 @@ async function playRequests(id: string, env: NodeJS.ProcessEnv, sallyport: Sally
 
 type Said = { readonly id: string; readonly status: string; readonly stdout?: string; readonly error?: { readonly code: string } }
 
-function said({ status, stdout, error }: Said): string {
+function inWords({ status, stdout, error }: Said): string {
   return error === undefined ? `${status}: ${(stdout ?? '').trim()}` : `${status}: ${error.code}`
 }
 

@@ -71,7 +71,7 @@ Exit code: 0 allowed, or the view was left; 1 not allowed, with the reason; 2 us
       ...(rule !== undefined && { rule }),
       ...(expiresAt !== undefined && { expiresAt }),
     }
-    await sendNamedAnswer(daemon, answer, password)
+    await sendNamedAnswer(daemon, answer, question, password)
     io.out(`${question.id}: allowed${scope === 'once' ? '' : ` (${scope})`}: ${wordingFor(io.env).summary(question)}\n`)
     return 0
   },
@@ -100,14 +100,15 @@ Exit code: 0 denied; 1 not denied, as it is settled; 2 usage.
     const daemon = daemonClient(homeOf(io.env), `terminal ${process.pid}`)
     const question = await questionOf(daemon, id, values.digest)
     const { message } = values
-    await sendNamedAnswer(daemon, {
+    const answer: AnswerToSend = {
       id,
       digest: question.digest,
       decision: 'deny',
       scope,
       proof: 'key',
       ...(message !== undefined && { message }),
-    })
+    }
+    await sendNamedAnswer(daemon, answer, question)
     io.out(`${question.id}: denied: ${wordingFor(io.env).summary(question)}\n`)
     return 0
   },

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { identityOf } from '../controller/presence/presence.ts'
-import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Secret } from '../kernel/secret.ts'
+import { system } from '../kernel/system.ts'
 import type { AnswerRequest } from '../wire/operator.ts'
 import type { PresenceProof, Question } from '../wire/question.ts'
 import type { DaemonClient } from './daemon-client.ts'
@@ -31,17 +31,21 @@ export async function sendAnswer(daemon: DaemonClient, answer: AnswerToSend, pas
 
 /**
  * The same for a command that names its question: what the debounce is against is a key that was meant for something else, so a command that is
- * faster than that waits, and answers then.
+ * faster than that waits before it answers, and before anybody is asked for a proof.
  */
-export async function sendNamedAnswer(daemon: DaemonClient, answer: AnswerToSend, password?: Secret): Promise<Question> {
-  try {
-    return await sendAnswer(daemon, answer, password)
-  } catch (error) {
-    if (codeOf(error) !== 'answered_too_soon') throw error
-    await delay(LIMITS.debounceMs)
-    return await sendAnswer(daemon, answer, password)
-  }
+export async function sendNamedAnswer(
+  daemon: DaemonClient,
+  answer: AnswerToSend,
+  { createdAt }: Pick<Question, 'createdAt'>,
+  password?: Secret,
+): Promise<Question> {
+  const leftMs = createdAt + LIMITS.debounceMs - system.now()
+  await delay(Math.min(Math.max(leftMs, 0), LIMITS.debounceMs) + CLOCKS_APART_MS)
+  return await sendAnswer(daemon, answer, password)
 }
+
+/** The daemon counts by another clock than the one that the question's time is of. */
+const CLOCKS_APART_MS = 50
 
 function proofOf(kind: AnswerToSend['proof'], password: Secret | undefined): PresenceProof {
   switch (kind) {

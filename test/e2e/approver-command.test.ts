@@ -164,7 +164,7 @@ for (const name of ['SALLYPORT_LEASE', 'SALLYPORT_URL'])
   })
 
 /** The shell's own number of the agent's terminal stays: the mark says which one it is. */
-const ATTACHED = '"$0" "$1" attach x & while [ -z "$(ls "$HOME/.sallyport/terminals" 2>/dev/null)" ]; do sleep 0.05; done;'
+const ATTACHED = `"$0" "${join(import.meta.dirname, '../support/attached.ts')}" & while [ -z "$(ls "$HOME/.sallyport/terminals" 2>/dev/null)" ]; do sleep 0.05; done;`
 
 test('I49 on a terminal that an agent is attached to no password is asked, wherever else the command’s output goes', async () => {
   await using setting = await operator()
