@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { LIMITS } from '../../src/kernel/limits.ts'
+import { system } from '../../src/kernel/system.ts'
 import type { Question } from '../../src/wire/question.ts'
 import { commandSubject, wishOf } from '../support/approvals.ts'
 import { eventually } from '../support/eventually.ts'
@@ -34,6 +36,9 @@ async function lookAtAll(pty: Pty): Promise<void> {
     throw new Error(`not at its end: ${JSON.stringify(pty.printed().slice(-400))}`)
   })
 }
+
+/** A no that comes in the first moment is taken for a key that was meant for something else. */
+const isOld = ({ createdAt }: Question): Promise<void> => eventually(() => assert.ok(system.now() - createdAt > LIMITS.debounceMs + 50))
 
 const stateOf = (operator: Operator, { id }: Question): string => operator.approvals.get(id).state
 
@@ -140,11 +145,12 @@ test('what needs a password is not allowed by a key where none is set', async ()
 
 test('a denial takes its reason to the agent', async () => {
   await using operator = await openOperator()
-  const { outcome } = await operator.ask()
+  const { question, outcome } = await operator.ask()
   await using pty = openInbox(operator)
   await pty.sees('1 waiting')
   pty.write('\r')
   await pty.sees('d deny')
+  await isOld(question)
   pty.write('d')
   await pty.sees('enter sends')
   for (const char of 'not on the main branch: ünïcödé') pty.write(char)
