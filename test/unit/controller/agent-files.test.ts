@@ -57,7 +57,7 @@ test('a folder of HOME that a file is mounted in is the agent’s to write, in m
   writeAgentFiles(folder.path, OWNER, SOME)
   const { tmpfs } = agentOf(folder.path)
   assert.equal(tmpfs.length, 1)
-  assert.match(tmpfs[0] ?? '', new RegExp(`^/home/agent/\\.docker:.*nosuid,nodev,size=64m,mode=0700,uid=${OWNER.uid},gid=${OWNER.gid}$`))
+  assert.match(tmpfs[0] ?? '', new RegExp(`^/home/agent/\\.docker:.*nosuid,nodev,size=1g,mode=0700,uid=${OWNER.uid},gid=${OWNER.gid}$`))
 })
 
 test('written again a file is the same file with what is new, so that a container that has it mounted sees it', async () => {
