@@ -223,6 +223,8 @@ test('the password is set and changed at a terminal, hidden, and only by who kno
   }
   const made = await typing(['New password', PASSWORD], ['The same again', PASSWORD])
   assert.equal(made.code, 0, made.screen)
+  const changes = () => operator.audited.flatMap((event) => (event.event === 'config_changed' ? [[event.of, event.did]] : []))
+  assert.deepEqual(changes(), [['operator', 'set']])
   const wrong = await typing(
     ['Password of the approver', 'wrong horse'],
     ['New password', 'another horse'],
@@ -230,6 +232,7 @@ test('the password is set and changed at a terminal, hidden, and only by who kno
   )
   assert.equal(wrong.code, 1)
   assert.match(wrong.screen, /presence_failed/)
+  assert.equal(changes().length, 1)
   const { question } = await operator.ask(wishOf({ tier: 'T1', expiresInMs: LIMITS.proposalExpiryMs }))
   await eventually(async () => {
     assert.equal((await runWith(operator, PASSWORD, 'approve', question.id, '--password-stdin')).code, 0)

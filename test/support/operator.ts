@@ -73,7 +73,7 @@ export async function openOperator(options: { system?: System; systemPrompt?: Sy
   const sessions = { list: () => [] } as unknown as Sessions
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     addSessionRoutes(app, sessions, () => [])
-    addQuestionRoutes(app, { approvals, presence }, surface)
+    addQuestionRoutes(app, { approvals, presence, audit: { append: async (event) => void audited.push(event) } }, surface)
   }
   const web = parts.use(await openWeb({ port: 0, logins, addRoutes: (app) => addRoutes(app, 'web'), files: FILES, log }))
   const socket = join(home, 'daemon.sock')

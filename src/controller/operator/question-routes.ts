@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LIMITS } from '../../kernel/limits.ts'
 import { Secret } from '../../kernel/secret.ts'
 import { AnswerRequest, ClaimRequest, OPERATOR_HEADER, PasswordRequest, QuestionQuery, type QuestionLine } from '../../wire/operator.ts'
+import type { Audit } from '../../audit/audit.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Presence } from '../presence/presence.ts'
 import { goneSignal, refuseForeign } from './proofs.ts'
@@ -11,10 +12,10 @@ import { read } from './session-routes.ts'
 
 type ById = { Params: { id: string } }
 
-export type QuestionParts = { readonly approvals: Approvals; readonly presence: Presence }
+export type QuestionParts = { readonly approvals: Approvals; readonly presence: Presence; readonly audit: Pick<Audit, 'append'> }
 
 /** The inbox: what waits and what was, its events, and the answers. Nothing in here is reached by an agent. */
-export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }: QuestionParts, surface: Surface): void {
+export function addQuestionRoutes(app: FastifyInstance, { approvals, presence, audit }: QuestionParts, surface: Surface): void {
   const claims = new Claims(approvals)
 
   app.get('/v1/questions', ({ query }) => approvals.list(read(QuestionQuery, query)))
@@ -55,6 +56,14 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence }:
     const { old, next } = read(PasswordRequest, body)
     const before = old === undefined ? undefined : new Secret('old password', old)
     await presence.setPassword(before, new Secret('password', next))
+    const did = before === undefined ? 'set' : 'changed'
+    await audit.append({
+      event: 'config_changed',
+      of: 'operator',
+      what: 'approver password',
+      did,
+      by: `POST /v1/approver/password on the ${surface}`,
+    })
     return {}
   })
 }
