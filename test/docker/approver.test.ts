@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { chownSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -145,14 +146,12 @@ test('I53 with nobody there to ask, what asks is refused at once, and nothing ru
 test('I41 what somebody approves runs once, in the workspace’s folder of the host, as it was shown', async () => {
   watching = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts'), 'pending', '--watch', '--json'], {
     env: place.env,
-    stdio: 'ignore',
+    stdio: ['ignore', 'ignore', 'pipe'],
   })
-  // Until it watches, what asks is refused.
-  const request = await eventually(async () => {
-    const begun = await run({ argv: ['touch', 'asked'], cwd: '/workspace' })
-    assert.equal((await ask('GET', `/v1/requests/${begun.id}?wait=0`)).body.status, 'pending')
-    return begun
-  })
+  // Until it says that it watches, what asks is refused.
+  const [said] = (await once(watching.stderr ?? assert.fail(), 'data')) as [Buffer]
+  assert.match(said.toString(), /^watching/)
+  const request = await run({ argv: ['touch', 'asked'], cwd: '/workspace' })
   const question = await asked()
   assert.ok(question.subject.kind === 'command')
   assert.deepEqual(question.subject.argv, ['touch', 'asked'])
