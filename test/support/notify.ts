@@ -100,6 +100,8 @@ export class Pauses {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#open.push(resolve)
     signal.addEventListener('abort', () => resolve(), { once: true })
+    // One that was aborted before says so no more.
+    if (signal.aborted) resolve()
     return promise
   }
 
