@@ -4,7 +4,7 @@ import { SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
-import { passphraseText } from './unlock.ts'
+import { passphraseText } from '../kernel/stretch.ts'
 
 const TYPE = 'sallyport-secrets+jwe'
 /** PBKDF2 with SHA-512: OWASP asks for 210,000. */

@@ -1,6 +1,4 @@
-import { scrypt } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
-import { promisify } from 'node:util'
 import * as z from 'zod'
 import { SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
@@ -8,6 +6,7 @@ import type { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
 import type { Keyring } from './keyring.ts'
 import { placeFile, readOwnBytes } from './own-files.ts'
+import { newStretching, stretch, Stretching } from '../kernel/stretch.ts'
 import { KEY_BYTES } from './seal.ts'
 
 export const UNLOCK_METHODS = ['keyring', 'passphrase', 'key-file'] as const
@@ -29,24 +28,13 @@ export type Unlock = {
 export const Lock = z.discriminatedUnion('method', [
   z.strictObject({
     method: z.literal('passphrase'),
-    /** RFC 7914. N is a power of two: memory is 1 KiB × N. */
-    n: z
-      .int()
-      .min(2 ** 14)
-      .max(LIMITS.scryptCostMax)
-      .refine((n) => Number.isInteger(Math.log2(n))),
-    r: z.literal(8),
-    p: z.int().min(1).max(4),
-    salt: z.string().regex(/^[0-9a-f]{32}$/),
+    ...Stretching.shape,
   }),
   z.strictObject({ method: z.literal('keyring'), account: z.string().regex(/^[0-9a-f.]{1,100}$/) }),
   z.strictObject({ method: z.literal('key-file') }),
 ])
 export type Lock = z.infer<typeof Lock>
 
-const scryptAsync = promisify<string, Buffer, number, { N: number; r: number; p: number; maxmem: number }, Buffer>(scrypt)
-/** 128 MiB: a third of a second here, and as much memory for each guess. */
-const SCRYPT = { n: 2 ** 17, r: 8, p: 1 } as const
 const KEY_TEXT = /^[0-9a-f]{64}\n?$/i
 
 /**
@@ -64,7 +52,7 @@ export async function makeLock(
     case 'passphrase': {
       const passphrase = await unlock.passphrase('new')
       checkChosen(passphrase)
-      const lock = { method, ...SCRYPT, salt: system.random(16).toString('hex') } as const
+      const lock = { method, ...newStretching(system) } as const
       return { lock, key: await stretch(passphrase, lock) }
     }
     case 'keyring': {
@@ -133,15 +121,6 @@ export function checkChosen(passphrase: Secret): void {
     `the passphrase has ${length} characters: at least ${LIMITS.passphraseCharsMin} and at most ${LIMITS.passphraseCharsMax} are taken`,
     { hint: 'five or six words by chance are good: whoever has the file can try guesses without end' },
   )
-}
-
-/** One spelling of the same characters (RFC 8265 §4.2): keyboards differ in how they compose them. */
-export function passphraseText(passphrase: Secret): string {
-  return passphrase.reveal().normalize('NFC')
-}
-
-function stretch(passphrase: Secret, { n, r, p, salt }: Extract<Lock, { method: 'passphrase' }>): Promise<Buffer> {
-  return scryptAsync(passphraseText(passphrase), Buffer.from(salt, 'hex'), KEY_BYTES, { N: n, r, p, maxmem: 256 * n * r })
 }
 
 function readKeyFile(path: string): Buffer {

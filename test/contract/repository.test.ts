@@ -62,6 +62,7 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/credential/place.ts',
     'src/credential/run-command.ts',
     'src/credential/token-exchange.ts',
+    'src/kernel/stretch.ts',
     'src/redactor/patterns.ts',
     'src/sidecar/upstream/proxy.ts',
     'src/vault/rows.ts',

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { Stretching } from '../../kernel/stretch.ts'
 import { codeOf } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { readPrivateFile } from '../../kernel/private-file.ts'
@@ -6,15 +7,7 @@ import { readPrivateFile } from '../../kernel/private-file.ts'
 /** `approver.json`: what the password is looked at with, and how often it was wrong since it was right. */
 export const PasswordRecord = z.strictObject({
   version: z.literal(1),
-  /** RFC 7914. N is a power of two: memory is 1 KiB × N. */
-  n: z
-    .int()
-    .min(2 ** 14)
-    .max(LIMITS.scryptCostMax)
-    .refine((n) => Number.isInteger(Math.log2(n))),
-  r: z.literal(8),
-  p: z.int().min(1).max(4),
-  salt: z.string().regex(/^[0-9a-f]{32}$/),
+  ...Stretching.shape,
   key: z.string().regex(/^[0-9a-f]{64}$/),
   /** Attempts since the last right one, each counted before it was looked at. */
   failures: z.int().min(0),

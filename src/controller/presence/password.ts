@@ -1,10 +1,10 @@
-import { scrypt, timingSafeEqual } from 'node:crypto'
-import { promisify } from 'node:util'
+import { timingSafeEqual } from 'node:crypto'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import { createPrivateFile, replacePrivateFile } from '../../kernel/private-file.ts'
 import type { Secret } from '../../kernel/secret.ts'
+import { newStretching, stretch } from '../../kernel/stretch.ts'
 import type { System } from '../../kernel/system.ts'
 import { createTurns } from '../turns.ts'
 import { passwordFileText, readPasswordFile, type PasswordRecord } from './password-file.ts'
@@ -16,12 +16,6 @@ export type Password = {
   /** @throws presence_failed, config_invalid */
   set(old: Secret | undefined, next: Secret, signal: AbortSignal): Promise<void>
 }
-
-const stretchText = promisify<string, Buffer, number, { N: number; r: number; p: number; maxmem: number }, Buffer>(scrypt)
-/** 128 MiB: a third of a second, and as much memory for each guess. */
-const COST = { n: 2 ** 17, r: 8, p: 1 } as const
-const KEY_BYTES = 32
-const SALT_BYTES = 16
 
 /**
  * The operator's password. One at a time is looked at. What the file has is read once: whoever writes to it while the daemon runs changes
@@ -91,8 +85,7 @@ export async function openPassword(file: string, system: System, log: Log): Prom
           if (old === undefined) throw failed('a password is set already', 'give the old one too: sallyport approver password asks for it')
           await attempt(old)
         }
-        const salt = system.random(SALT_BYTES).toString('hex')
-        const fresh = { version: 1, ...COST, salt, key: '', failures: 0, attemptAt: system.now() } as const
+        const fresh = { version: 1, ...newStretching(system), key: '', failures: 0, attemptAt: system.now() } as const
         const made: PasswordRecord = { ...fresh, key: (await stretch(next, fresh)).toString('hex') }
         if (record === undefined) await create(file, made, system)
         else await write(made)
@@ -113,11 +106,6 @@ async function create(file: string, made: PasswordRecord, system: System): Promi
 }
 
 /** RFC 8265 §4.2: keyboards differ in how they compose characters. */
-function stretch(password: Secret, { n, r, p, salt }: Pick<PasswordRecord, 'n' | 'r' | 'p' | 'salt'>): Promise<Buffer> {
-  const text = password.reveal().normalize('NFC')
-  return stretchText(text, Buffer.from(salt, 'hex'), KEY_BYTES, { N: n, r, p, maxmem: 256 * n * r })
-}
-
 function waitOf(failures: number): number {
   return failures === 0 ? 0 : Math.min(LIMITS.approverWaitMinMs * 2 ** (failures - 1), LIMITS.approverWaitMaxMs)
 }
