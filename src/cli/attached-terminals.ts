@@ -2,6 +2,7 @@ import { fstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync 
 import { join } from 'node:path'
 import { isatty } from 'node:tty'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { processStat, type ProcessStat } from '../kernel/process-stat.ts'
 import { homeOf, type Io } from './command.ts'
 
 const FOLDER = 'terminals'
@@ -64,8 +65,8 @@ function refused(why: string, hint: string): SallyportError {
 /** The devices of the terminals that this process has, as decimal text. */
 function terminalsOf(pid: number): string[] {
   const opened = [0, 1, 2].filter((fd) => isatty(fd)).map((fd) => String(fstatSync(fd).rdev))
-  // proc(5), field 7, has the same bits as st_rdev; without a controlling terminal it is 0.
-  const controlling = fieldsOf(pid)?.[4] ?? '0'
+  // The same bits as st_rdev.
+  const controlling = statOf(pid)?.terminal ?? '0'
   return [...new Set([...opened, ...(controlling === '0' ? [] : [controlling])])]
 }
 
@@ -80,16 +81,18 @@ function isRunning(pid: number, mark: string): boolean {
   }
 }
 
-/** Undefined for one that has ended, also where nobody has asked for its end yet (a zombie). */
+/** Undefined for one that has ended, or that nothing is known of. */
 function startOf(pid: number): string | undefined {
-  const fields = fieldsOf(pid)
-  return fields === undefined || fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
+  const stat = statOf(pid)
+  return stat === undefined || stat.hasEnded ? undefined : stat.startTime
 }
 
-/** The fields of /proc/PID/stat from the third on: behind the name, which may have spaces and brackets. */
-function fieldsOf(pid: number): string[] | undefined {
-  const stat = textOf(`/proc/${pid}/stat`)
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
+function statOf(pid: number): ProcessStat | undefined {
+  try {
+    return processStat(pid)
+  } catch {
+    return undefined
+  }
 }
 
 function textOf(path: string): string | undefined {

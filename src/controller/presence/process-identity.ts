@@ -1,11 +1,12 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { processStat } from '../../kernel/process-stat.ts'
 
 /** A process that the operating system is asked about. `startTime` in clock ticks since the machine started, as decimal text: a number alone is used again. */
 export type ProcessIdentity = { readonly pid: number; readonly startTime: string }
 
 /**
- * The identity of a process on Linux. proc(5): field 22 of its `stat`.
+ * The identity of a process on Linux.
  * @throws presence_failed when there is none
  */
 export function identityOf(pid: number): ProcessIdentity {
@@ -28,15 +29,14 @@ export function checkProcess({ pid, startTime }: ProcessIdentity): void {
   if (startTimeOf(pid) !== startTime) throw refused(pid, 'has ended')
 }
 
-/** A program may have spaces and brackets in its name: the fields begin behind the last one. */
 function startTimeOf(pid: number): string {
-  const stat = read(pid, () => readFileSync(`/proc/${pid}/stat`, 'latin1'))
-  const startTime = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''
+  const { startTime, hasEnded } = read(pid, () => processStat(pid))
+  if (hasEnded) throw refused(pid, 'has ended')
   if (!/^\d+$/.test(startTime)) throw refused(pid, 'cannot be looked at')
   return startTime
 }
 
-function read(pid: number, work: () => string): string {
+function read<T>(pid: number, work: () => T): T {
   try {
     return work()
   } catch (cause) {
