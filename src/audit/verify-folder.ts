@@ -1,9 +1,10 @@
-import { constants, open, readdir, readFile, stat, type FileHandle } from 'node:fs/promises'
+import { readdir, readFile, stat, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { chainFileName, parseChainFileName, type ChainName } from './chain-names.ts'
 import { problemOfCheckpoint, readCheckpoint } from './checkpoint.ts'
+import { openToRead } from './entries.ts'
 import { GENESIS } from './line.ts'
 import type { Link } from './read-line.ts'
 import { createRecords, type Records } from './records.ts'
@@ -141,7 +142,7 @@ async function verifySessions(folder: string, begun: readonly ChainName[], recor
   const names = new Map([...begun, ...records.signedChains()].map((chain) => [chainFileName(chain), chain]))
   for (const [name, chain] of names) {
     const file = join(folder, name)
-    await using handle = await openChain(file)
+    await using handle = await openToRead(file)
     if (handle === undefined) {
       if (records.isChainRetired(chain)) continue
       throw broken(file, 'the controller signed lines of it, and it is gone')
@@ -192,12 +193,12 @@ function refuse(file: string, { broken: problem, torn, events }: Scan, isLast: b
 async function openSeries(folder: string): Promise<AsyncDisposable & { list: readonly { file: string; handle: FileHandle }[] }> {
   await using stack = new AsyncDisposableStack()
   const active = join(folder, SEGMENTS.active)
-  const handle = stack.use(await openRead(active))
+  const handle = stack.use(await openNeeded(active))
   const { dev, ino } = await handle.stat()
   const list: { file: string; handle: FileHandle }[] = []
   for (const number of await segmentNumbers(folder)) {
     const file = join(folder, segmentName(number))
-    const segment = stack.use(await openRead(file))
+    const segment = stack.use(await openNeeded(file))
     const own = await segment.stat()
     if (own.dev === dev && own.ino === ino) break
     list.push({ file, handle: segment })
@@ -231,24 +232,10 @@ function missing(file: string, error: unknown, isNeeded: boolean): string {
   throw unreadable(file, error)
 }
 
-/** O_NONBLOCK: a FIFO in the place of a file must not hold the command. */
-async function openRead(file: string): Promise<FileHandle> {
-  try {
-    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-    if ((await handle.stat()).isFile()) return handle
-    await handle.close()
-    throw new SallyportError('audit_open_failed', `${file} is not a regular file`)
-  } catch (cause) {
-    throw cause instanceof SallyportError ? cause : unreadable(file, cause)
-  }
-}
-
-/** Undefined when it is gone. */
-async function openChain(file: string): Promise<FileHandle | undefined> {
-  return openRead(file).catch((error: unknown) => {
-    if (error instanceof SallyportError && codeOf(error.cause) === 'ENOENT') return undefined
-    throw error
-  })
+async function openNeeded(file: string): Promise<FileHandle> {
+  const handle = await openToRead(file)
+  if (handle !== undefined) return handle
+  throw unreadable(file, Object.assign(new Error('it is gone'), { code: 'ENOENT' }))
 }
 
 /** The chains that have a line. */
