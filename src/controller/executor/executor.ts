@@ -2,6 +2,6 @@
  * Runs host commands, each exactly as it was shown and once. It decides nothing: what is prepared is asked about elsewhere.
  */
 export { perform, type CommandResult, type PerformOptions } from './perform.ts'
-export type { Place } from './place.ts'
+export { agentFolders, type Place } from './place.ts'
 export { prepare, type Prepared } from './prepare.ts'
 export { sandboxOf } from './sandbox.ts'

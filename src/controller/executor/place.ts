@@ -18,6 +18,11 @@ export type Place = {
   readonly others?: readonly string[]
 }
 
+/** The folders that agents write, by their real paths where they are there. */
+export function agentFolders({ workspace, others = [] }: Pick<Place, 'workspace' | 'others'>): Promise<string[]> {
+  return Promise.all([workspace, ...others].map((folder) => realpath(folder).catch(() => folder)))
+}
+
 /** A folder that was opened once, and what it was then. */
 export type HeldFolder = {
   readonly path: string

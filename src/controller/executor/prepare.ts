@@ -1,4 +1,3 @@
-import { realpath } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -10,7 +9,7 @@ import { commandEnvironment } from './environment.ts'
 import { hardenedEnvironment, hardenedGit } from './git-hardening.ts'
 import { redactorOf } from './joint-redaction.ts'
 import { codeArguments, launchOf, openProgram, type Finding, type Launch } from './launch.ts'
-import { changeOfFolder, openFolder, type HeldFolder, type Place } from './place.ts'
+import { agentFolders, changeOfFolder, openFolder, type HeldFolder, type Place } from './place.ts'
 import { programName } from './programs.ts'
 import { sandboxOf } from './sandbox.ts'
 import { searchPath } from './search-path.ts'
@@ -65,7 +64,7 @@ export async function prepare(
   const cwd = await openFolder(wish.cwd ?? place.inContainer, place)
   stack.defer(() => cwd.handle.close())
   const path = await searchPath(place)
-  const agents = await Promise.all([place.workspace, ...(place.others ?? [])].map((folder) => realpath(folder).catch(() => folder)))
+  const agents = await agentFolders(place)
   const finding: Finding = { place, cwd: cwd.path, path, agents, opened: new Map(), stack }
   const executable = await openProgram(wish.argv[0] as string, finding)
   const isGit = [executable.named, executable.identity.path].some((name) => basename(name) === 'git')

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { access, realpath, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { isWithin } from '../sessions/real-path.ts'
-import type { Place } from './place.ts'
+import { agentFolders, type Place } from './place.ts'
 
 const USUAL = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
@@ -12,7 +12,7 @@ const USUAL = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/s
  */
 export async function searchPath(place: Place): Promise<readonly string[]> {
   const named = place.environment['PATH']?.split(':') ?? USUAL
-  const agents = await Promise.all([place.workspace, ...(place.others ?? [])].map((folder) => realpath(folder).catch(() => folder)))
+  const agents = await agentFolders(place)
   const kept: string[] = []
   for (const folder of new Set(named)) {
     if (!isAbsolute(folder)) continue

@@ -11,7 +11,7 @@ import type { AgentParams } from '../../wire/agent-requests.ts'
 import type { CommandFacts } from '../../wire/command.ts'
 import type { Asker, Question, QuestionWish } from '../../wire/question.ts'
 import type { Approvals } from '../approvals/approvals.ts'
-import { perform, prepare, sandboxOf, type CommandResult, type Prepared } from '../executor/executor.ts'
+import { agentFolders, perform, prepare, sandboxOf, type CommandResult, type Prepared } from '../executor/executor.ts'
 import type { RequestAuditEvent } from '../../audit/audit.ts'
 import { isWithin } from '../sessions/real-path.ts'
 import { denialOf } from './endings.ts'
@@ -52,27 +52,38 @@ export async function hostRun(
   wish: AgentParams<'host.run'>,
   request: OpenRequest,
 ): Promise<Ending> {
+  const report: Report = {}
   try {
-    return await decidedRun(parts, place, wish, request)
+    return await decidedRun(parts, place, wish, request, report)
   } catch (error) {
-    // What ran has its end recorded. What did not, for want of an answer too, has none yet.
-    if (!(error instanceof Recorded))
-      await parts.audit({
-        event: 'command_finished',
-        request: request.id,
-        of: place.asker.session,
-        code: codeOf(error),
-        bytes: 0,
-        duration_ms: 0,
-      })
-    throw error instanceof Recorded ? error.cause : error
+    report.code ??= codeOf(error)
+    throw error
+  } finally {
+    // What did not run has its end too: for want of an answer as well.
+    await parts.audit({
+      event: 'command_finished',
+      request: request.id,
+      of: place.asker.session,
+      ...(report.question !== undefined && { question: report.question }),
+      ...(report.code !== undefined && { code: report.code }),
+      ...(report.result?.exitCode !== undefined && { exit_code: report.result.exitCode }),
+      ...(report.result?.signal !== undefined && { signal: report.result.signal }),
+      bytes: (report.result?.bytes.stdout ?? 0) + (report.result?.bytes.stderr ?? 0),
+      duration_ms: report.result?.durationMs ?? 0,
+    })
   }
 }
 
-/** A fault of which the audit has the end already. */
-class Recorded extends Error {}
+/** What the record of a command's end says, as far as it came. */
+type Report = { question?: string; code?: string; result?: CommandResult }
 
-async function decidedRun(parts: HostRunParts, place: RequestPlace, wish: AgentParams<'host.run'>, request: OpenRequest): Promise<Ending> {
+async function decidedRun(
+  parts: HostRunParts,
+  place: RequestPlace,
+  wish: AgentParams<'host.run'>,
+  request: OpenRequest,
+  report: Report,
+): Promise<Ending> {
   const secrets = place.secrets()
   const first = await recorded(parts, place, request, await decideWish(place, wish, parts.system))
   await using looked = await prepareDecided(parts, place, first, secrets)
@@ -84,7 +95,17 @@ async function decidedRun(parts: HostRunParts, place: RequestPlace, wish: AgentP
   const { decision } = decided
   const isBare = decision.workspaceCode && prepared.subject.sandbox === 'none'
   const question = decision.action === 'ask' || isBare ? await approved(parts, place, { wish, decided, prepared }, request) : undefined
-  return run(parts, { ...place, secrets: () => secrets }, prepared, question, request)
+  if (question === undefined) return performed(prepared, secrets, request, report)
+  report.question = question.id
+  try {
+    return await performed(prepared, secrets, request, report)
+  } finally {
+    const { code, result } = report
+    await parts.approvals.finished(question.id, {
+      ...(code && { code }),
+      ...(result?.exitCode !== undefined && { exitCode: result.exitCode }),
+    })
+  }
 }
 
 /** @throws what the policy refuses it with; audit_unavailable */
@@ -126,9 +147,8 @@ async function prepareDecided(
   throw new SallyportError('command_invalid', `the folder "${folder}" is another one than a moment ago`)
 }
 
-async function isOfAgents(file: string, { surroundings, others }: RequestPlace): Promise<boolean> {
-  const folders = await Promise.all([surroundings.workspace, ...others()].map((folder) => realpath(folder).catch(() => folder)))
-  return folders.some((folder) => isWithin(folder, file))
+async function isOfAgents(file: string, { surroundings: { workspace }, others }: RequestPlace): Promise<boolean> {
+  return (await agentFolders({ workspace, others: others() })).some((folder) => isWithin(folder, file))
 }
 
 /** What would become of it, without asking anybody. */
@@ -240,41 +260,17 @@ function questionOf(asker: Asker, { wish, decided: { facts, decision }, prepared
   }
 }
 
-async function run(
-  parts: HostRunParts,
-  place: RequestPlace,
-  prepared: Prepared,
-  question: Question | undefined,
-  request: OpenRequest,
-): Promise<Ending> {
+async function performed(prepared: Prepared, secrets: readonly Secret[], request: OpenRequest, report: Report): Promise<Ending> {
   request.running()
-  let result: CommandResult | undefined
-  let fault: unknown
   try {
-    result = await perform(prepared, {
-      secrets: place.secrets(),
-      onOutput: async (stream, chunk) => request.print(stream, chunk),
-      signal: request.signal,
-    })
+    const { signal } = request
+    report.result = await perform(prepared, { secrets, onOutput: async (stream, chunk) => request.print(stream, chunk), signal })
+    if (report.result.code !== undefined) report.code = report.result.code
+    return viewOf(report.result)
   } catch (error) {
-    fault = error
+    report.code = codeOf(error)
+    throw error
   }
-  const code = result?.code ?? (fault === undefined ? undefined : codeOf(fault))
-  const ending = { ...(code && { code }), ...(result?.exitCode !== undefined && { exitCode: result.exitCode }) }
-  if (question !== undefined) await parts.approvals.finished(question.id, ending)
-  await parts.audit({
-    event: 'command_finished',
-    request: request.id,
-    of: place.asker.session,
-    ...(question && { question: question.id }),
-    ...(code && { code }),
-    ...(result?.exitCode !== undefined && { exit_code: result.exitCode }),
-    ...(result?.signal && { signal: result.signal }),
-    bytes: (result?.bytes.stdout ?? 0) + (result?.bytes.stderr ?? 0),
-    duration_ms: result?.durationMs ?? 0,
-  })
-  if (result === undefined) throw new Recorded('it could not be performed', { cause: fault })
-  return viewOf(result)
 }
 
 function viewOf(result: CommandResult): Ending {
