@@ -61,7 +61,7 @@ type Sallyport = (...args: string[]) => ReturnType<typeof capture>
 /** What the agent asks of the host: what a rule allows, what one denies, and what somebody has to answer. */
 async function playRequests(id: string, env: NodeJS.ProcessEnv, sallyport: Sallyport): Promise<Row[]> {
   await using watching = watch(env)
-  await watching.ready
+  await inTime(watching.ready, 'nobody watches what the agent asks')
   const call = async (request: string): Promise<Said> => {
     const script = `curl -sS -m 60 -H "authorization: Bearer $SALLYPORT_LEASE" ${request}`
     return JSON.parse((await sallyport('exec', id, '--', 'sh', '-c', script)).stdout) as Said
@@ -73,7 +73,7 @@ async function playRequests(id: string, env: NodeJS.ProcessEnv, sallyport: Sally
   const allowed = await end((await run(['uname', '-s'])).id)
   const denied = await end((await run(['rm', '-rf', '/workspace'])).id)
   const { id: request } = await run(['date', '-u', '+%Y'])
-  const question = await watching.asked
+  const question = await inTime(watching.asked, 'what the agent asks does not arrive')
   const answered = await sallyport('approve', question)
   const approved = await end(request)
   return [
@@ -85,6 +85,15 @@ async function playRequests(id: string, env: NodeJS.ProcessEnv, sallyport: Sally
       ok: answered.code === 0 && approved.status === 'done',
     },
   ]
+}
+
+const PATIENCE_MS = 60_000
+
+/** @throws SetupError when it takes longer than a minute */
+async function inTime<T>(work: Promise<T>, otherwise: string): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new SetupError(otherwise, ['run "npm start" again'])), PATIENCE_MS)
+  return Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
 
 type Said = { readonly id: string; readonly status: string; readonly stdout?: string; readonly error?: { readonly code: string } }
@@ -99,20 +108,25 @@ function watch(env: NodeJS.ProcessEnv): AsyncDisposable & { readonly ready: Prom
   const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'pending', '--watch'], options)
   const ended = once(child, 'exit')
   const lines = createInterface({ input: child.stdout })
+  const asked = firstAsked(lines)
+  // Heard by who waits for it; when nobody does any more, it is no fault.
+  asked.catch(() => undefined)
   return {
+    asked,
     ready: Promise.race([once(child.stderr, 'data'), ended]),
-    asked: (async () => {
-      for await (const line of lines) {
-        const id = /^(q-[0-9a-f]+) /.exec(line)?.[1]
-        if (id !== undefined) return id
-      }
-      throw new SetupError('nothing was asked', [])
-    })(),
     async [Symbol.asyncDispose]() {
       child.kill()
       await ended
     },
   }
+}
+
+async function firstAsked(lines: AsyncIterable<string>): Promise<string> {
+  for await (const line of lines) {
+    const id = /^(q-[0-9a-f]+) /.exec(line)?.[1]
+    if (id !== undefined) return id
+  }
+  throw new SetupError('nothing was asked', [])
 }
 
 async function startDaemon(env: NodeJS.ProcessEnv): Promise<AsyncDisposable> {
