@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Audit } from '../audit/audit.ts'
-import { SallyportError } from '../kernel/errors.ts'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { leaseDigest, type Leases } from '../lease/lease.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
@@ -61,7 +61,7 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
         complaint: rememberComplaint,
         changed: (workspace) =>
           void refresh(workspace).catch((error: unknown) =>
-            log.error({ workspace, cause: String(error) }, 'a policy could not be read anew'),
+            log.error({ workspace, cause: codeOf(error) }, 'a policy could not be read anew'),
           ),
       },
     }),

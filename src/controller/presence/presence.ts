@@ -30,7 +30,7 @@ export type Presence = {
    */
   redeem(evidence: PresenceEvidence, tier: Tier, of: ProofPurpose): void
   /**
-   * Sets the operator's password, or changes it: then with the one before, which is looked at as slowly as any guess.
+   * Sets the operator's password, or changes it: then with the one before, which waits like every guess.
    * @throws presence_failed when the old one is wrong or missing, or the file cannot be written; config_invalid for a new one of a wrong length
    */
   setPassword(old: Secret | undefined, next: Secret): Promise<void>

@@ -110,7 +110,7 @@ test('a WebSocket has an HTTP/1.1 connection of its own, on an origin that speak
 })
 
 // Over HTTP/1.1 although HTTP/2 was offered and would be taken: without the line that sees to it, it goes over HTTP/2 and this fails.
-test('an upstream that does not switch answers the WebSocket as any request', async () => {
+test('an upstream that does not switch answers the WebSocket like a request', async () => {
   const asked: unknown[] = []
   await using server = await openHttp2Upstream(LEAF, {
     answer: ({ headers }, response) => {
