@@ -52,15 +52,16 @@ export async function gateReady(parts: Parts, link: SessionLink, starting: Start
 /** The frames of the control channel, where no socket can be mounted. The engine keeps no log then: the end of it is kept here. */
 export async function controlStream(engine: Engine, sidecar: string, live: Pick<LiveSession, 'said'>): Promise<Duplex> {
   const { stream, stderr } = await engine.attach(sidecar, { tty: false, replay: false })
-  live.said = stderr === undefined ? undefined : endOf(stderr)
+  if (stderr !== undefined) live.said = saidSoFar(stderr, live.said?.text() ?? '')
   return stream
 }
 
 /** What was printed last, as far as it is kept; `ended` when there is no more to come. */
 export type Said = { text(): string; readonly ended: Promise<void> }
 
-function endOf(stderr: Readable): Said {
-  let kept = Buffer.alloc(0)
+/** `before`: the engine may have started it once more meanwhile, and why it ended is in what it said until then. */
+function saidSoFar(stderr: Readable, before: string): Said {
+  let kept = Buffer.from(before)
   stderr.on('data', (piece: Buffer) => (kept = Buffer.concat([kept, piece]).subarray(-LIMITS.gateWordsBytesMax)))
   return { text: () => kept.toString('utf8'), ended: new Promise((resolve) => stderr.once('close', () => resolve())) }
 }
