@@ -2,6 +2,7 @@ import type { Diagnostic, EffectivePolicy, EffectiveRoute, EffectiveRule, Effect
 import { toCredential } from './credential-entries.ts'
 import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
+import { assembleGateway } from './gateway-section.ts'
 import { assembleHostCommands } from './host-commands/section.ts'
 import { formatPlace } from './place.ts'
 import type { Layer } from './layers.ts'
@@ -67,6 +68,7 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
       filesystem: assembleFilesystem(layers),
       session: assembleSession(layers),
       hostCommands: assembleHostCommands(layers),
+      gateway: assembleGateway(layers),
     },
     errors: [
       ...[...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),

@@ -4,6 +4,7 @@ import { Addresses, complaint, Host, Id, list, Methods, Paths, SecretName, text 
 import { LIMITS } from '../kernel/limits.ts'
 import { parseResource } from './resources.ts'
 import { Filesystem, Session } from './schema-session.ts'
+import { Gateway } from './gateway-section.ts'
 import { HostCommands, PresenceSection } from './host-commands/schema.ts'
 import { parseUpstream } from './routes.ts'
 import { parseSource } from './sources.ts'
@@ -100,6 +101,7 @@ export const PolicyFile = z.strictObject({
   session: Session.optional().describe("What a session's containers are made of."),
   host_commands: HostCommands.optional().describe('What becomes of commands that an agent asks the host to run.'),
   presence: PresenceSection.optional().describe('How presence is proven when somebody is asked, by risk.'),
+  gateway: Gateway.optional().describe('What an agent may call at the gateway.'),
 })
 
 export type RuleEntry = z.infer<typeof Rule>
