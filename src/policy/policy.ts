@@ -28,6 +28,7 @@ export type {
   EffectiveRoute,
   EffectiveRule,
   Facts,
+  McpServer,
   Place,
   Policy,
   Route,
@@ -47,6 +48,8 @@ export type { ExplainedAnswers, ExplainedCredential } from './explain-credential
 export type { PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
+export { looksSecret, looksSecretArgument, readValue, secretsIn, type ValuePart } from './mcp-values.ts'
+export { routeOfServer, secretsOfServer } from './mcp-servers.ts'
 export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {
@@ -158,6 +161,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       session: sessionOf(effective),
       hostCommands: whole.hostCommands,
       gateway: whole.gateway,
+      mcpServers: effective.mcpServers.map(({ from: _from, ...server }) => server),
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,
@@ -172,6 +176,7 @@ function toBinding({
   domains: _domains,
   methods: _methods,
   paths: _paths,
+  ofServer: _ofServer,
   from: _from,
   ...binding
 }: EffectiveCredential): CredentialBinding {
