@@ -156,6 +156,8 @@ export const HOST_LIMITS = {
   siblingTextBytesMax: 96 * 1024,
   siblingPinnedFilesMax: 32,
   siblingPinnedBytesMax: 16 * 1024 ** 2,
+  /** A gate has so long to say that its ways to one are closed: its network goes in any case. */
+  siblingWaysCloseMs: 2_000,
   /** What it wrote to `/output` is counted this often; so many names are the most. */
   siblingOutputLookMs: 250,
   siblingOutputNamesMax: 2_000,
@@ -169,6 +171,8 @@ export const HOST_LIMITS = {
   containerLogFilesMax: 3,
   /** Certificates of an image, one file: a larger one is not taken for one. */
   imageFileBytesMax: 8 * 1024 ** 2,
+  /** Folders of a PATH that a program of an image is looked for in. */
+  imagePathFoldersMax: 64,
   /** Links that are followed to a file of an image. */
   imageLinksMax: 16,
   /** One frame of a container's output as the engine sends it. */
