@@ -161,6 +161,8 @@ export const HOST_LIMITS = {
   /** What it wrote to `/output` is counted this often; so many names are the most. */
   siblingOutputLookMs: 250,
   siblingOutputNamesMax: 2_000,
+  /** Room on the disk that it may take besides, for blocks that are not full and those that a file system takes in advance. */
+  siblingOutputRoomBytes: 16 * 1024 ** 2,
   /** Writable folders of a container that live in memory. */
   scratchBytes: 1024 ** 3,
   scratchSmallBytes: 64 * 1024 ** 2,

@@ -31,6 +31,7 @@ export function lendOutput(folder: string, below: string, { uid, gid }: Owner): 
 export async function isOverfull(folder: string, bytesMax: number): Promise<boolean> {
   const folders = [folder]
   let bytes = 0
+  let room = 0
   let names = 0
   for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
     try {
@@ -40,9 +41,10 @@ export async function isOverfull(folder: string, bytesMax: number): Promise<bool
         const path = join(next, name)
         const found = await lstat(path).catch(ignoreGone)
         if (found?.isDirectory()) folders.push(path)
-        // A sparse file counts with the length that it is read with, any other with the room that it takes.
-        else if (found !== undefined) bytes += Math.max(found.size, found.blocks * 512)
-        if (bytes > bytesMax || names > LIMITS.siblingOutputNamesMax) return true
+        bytes += found?.isFile() === true ? found.size : 0
+        // Room can be taken without a length (fallocate), and file systems take some in advance.
+        room += (found?.blocks ?? 0) * 512
+        if (bytes > bytesMax || names > LIMITS.siblingOutputNamesMax || room > 2 * bytesMax + LIMITS.siblingOutputRoomBytes) return true
       }
     } catch (error) {
       if (codeOf(error) !== 'ENOENT') return true
