@@ -37,7 +37,7 @@ export type LinkHandlers = {
   policyDigest(): string
   /** Side networks that its ways are open in. */
   ways(): readonly SideNetwork[]
-  /** @throws listen_failed, overloaded, control_broken */
+  /** @throws listen_failed, overloaded, config_invalid */
   onWays(network: SideNetwork, open: boolean): Promise<void>
   /** How many tunnels and exchanges were cut. */
   onRevoked(): Promise<number>

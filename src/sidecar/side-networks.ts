@@ -11,7 +11,7 @@ export type SideNetworks = AsyncDisposable & {
   readonly open: readonly SideNetwork[]
   /**
    * Resolves when it is so: what is so already is no fault. One change of an address at a time; a close ends an opening that waits.
-   * @throws listen_failed when the address does not come in `LIMITS.sideAddressMs`, or a port of it is taken; overloaded; control_broken
+   * @throws listen_failed when the address does not come in `LIMITS.sideAddressMs`, or a port of it is taken; overloaded; config_invalid when the address is not in the subnet
    */
   change(network: SideNetwork, isOpen: boolean): Promise<void>
   drain(): void
@@ -85,7 +85,7 @@ class OpenNetworks implements SideNetworks {
   async #enter(network: SideNetwork, signal: AbortSignal): Promise<void> {
     const { address, subnet, label } = network
     const isClient = clientsOf(subnet)
-    if (!isClient(address)) throw new SallyportError('control_broken', `${address} is not in ${subnet}`)
+    if (!isClient(address)) throw new SallyportError('config_invalid', `${address} is not in ${subnet}`)
     const there = this.#open.get(address)
     if (there?.subnet === subnet && there.label === label) return
     await this.#leave(address)
