@@ -6,12 +6,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { AgentMethod, OutputView, RequestView } from '../../wire/agent-requests.ts'
 import { problem, refusalOf } from '../egress/refuse.ts'
-
-/**
- * Brings a request of the agent's to the controller, with the lease that it showed. @throws controller_unavailable, and whatever the
- * controller says of it
- */
-export type CallController = (call: { readonly lease: string; readonly method: AgentMethod; readonly params: unknown }) => Promise<unknown>
+import type { CallController } from './methods.ts'
 
 /**
  * What an agent asks of the host, as routes: each is one method of the controller's table, which looks at all of it. Nothing is decided
@@ -42,7 +37,7 @@ export function addAgentRoutes(v1: FastifyInstance, call: CallController, leaseO
       unkept(reply).send(await ask(request, 'host.run_capability', request.body)),
     )
     routes.get<{ Params: { id: string }; Querystring: Record<string, unknown> }>('/requests/:id', async (request, reply) =>
-      unkept(reply).send(await ask(request, 'request.await', { ...request.query, id: request.params.id })),
+      unkept(reply).send(await ask(request, 'request.await', { ...numbered(request.query, 'wait'), id: request.params.id })),
     )
     routes.delete<{ Params: { id: string } }>('/requests/:id', async (request, reply) =>
       unkept(reply).send(await ask(request, 'request.cancel', { id: request.params.id })),
@@ -118,4 +113,10 @@ function asRefusal(error: unknown): ReturnType<typeof refusalOf> {
     message: statusCode === 413 ? `the body has more than ${LIMITS.agentBodyBytesMax} bytes` : 'the body is not a JSON object',
     hint: 'send JSON with content-type application/json',
   }
+}
+
+/** A query has texts only. What is no number stays what it is, and is refused by the table. */
+function numbered(query: Readonly<Record<string, unknown>>, name: string): Record<string, unknown> {
+  const text = query[name]
+  return typeof text === 'string' && /^\d{1,15}(\.\d{1,6})?$/.test(text) ? { ...query, [name]: Number(text) } : { ...query }
 }
