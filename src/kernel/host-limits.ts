@@ -14,6 +14,9 @@ export const HOST_LIMITS = {
   /** The largest user id: the one above it means "no change" to the kernel (chown(2)). */
   userIdMax: 4_294_967_294,
   imageNameCharsMax: 512,
+  /** What an agent's program waits for an MCP server of its session: until it answers at all, and for one call. */
+  harnessToolStartMs: 30_000,
+  harnessToolMs: 120_000,
   /** Workspaces whose own policy the operator has trusted, and the file that says so. */
   trustedWorkspacesMax: 1_000,
   trustFileBytesMax: 1024 * 1024,

@@ -22,6 +22,8 @@ export type { IssuedLease, SecretBundle, SessionLink, SessionView, UpRequest }
 export type SessionPlan = {
   readonly agent: {
     readonly image: string
+    /** Of one that is made on this machine and never fetched: how. */
+    readonly imageHint?: string
     readonly command: readonly string[]
     readonly environment: Readonly<Record<string, string>>
     /** Worthless credentials and settings: `path` is below HOME. */
