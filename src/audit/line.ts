@@ -166,7 +166,6 @@ export type RequestAuditEvent =
       readonly bytes: number
       readonly duration_ms: number
     }
-
   | {
       /** An agent asks for a handle: before anything is looked for, asked or given. */
       readonly event: 'secret_requested'

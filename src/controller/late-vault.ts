@@ -19,11 +19,7 @@ type Opened = Pick<Vault, 'get' | 'has'> & AsyncDisposable
  * Opens the vault now, or when something of it is first wanted where there is none yet. One that cannot be opened keeps no session from
  * starting that needs nothing of it, and stays closed until the next daemon.
  */
-export async function openLateVault(
-  file: string,
-  open: (file: string) => Promise<Opened>,
-  log: Pick<Log, 'warn'>,
-): Promise<LateVault> {
+export async function openLateVault(file: string, open: (file: string) => Promise<Opened>, log: Pick<Log, 'warn'>): Promise<LateVault> {
   let opening: Promise<Opened> | undefined
   const opened = (): typeof opening => {
     if (opening === undefined && existsSync(file)) {

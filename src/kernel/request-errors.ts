@@ -86,6 +86,7 @@ export const REQUEST_ERRORS = {
     means: 'A text with handles in it, or the place that it is for, is not one that a value can be written into.',
   },
   command_out_of_memory: { to: 'agent', status: 500, means: 'The command needed more memory than its container has, and was ended.' },
+  output_exceeded: { to: 'agent', status: 413, means: 'The command wrote more to /output than it may, and was ended.' },
   notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
 } as const satisfies ErrorTable
 

@@ -53,7 +53,9 @@ export function useSections({ argv, image, program, environment, stdin, secrets,
       ? plain('files', 'files of the workspace among its arguments', ['none'])
       : shown('files', 'files of the workspace among its arguments: it gets copies of what they are now', files.flatMap(fileLines)),
     plain('network', 'network', ['only through the gate, by the policy of the session']),
-    plain('output', 'the agent sees', ['what it prints and what it leaves in /output, without the values; an encoding that is made on purpose is not found']),
+    plain('output', 'the agent sees', [
+      'what it prints and what it leaves in /output, without the values; an encoding that is made on purpose is not found',
+    ]),
   ]
 }
 

@@ -91,6 +91,7 @@ export function invalidHandle(): SallyportError {
 function lettersOf(system: Pick<System, 'random'>): string {
   let letters = ''
   while (letters.length < LETTERS)
-    for (const byte of system.random(LETTERS)) if (byte < FAIR && letters.length < LETTERS) letters += ALPHABET.charAt(byte % ALPHABET.length)
+    for (const byte of system.random(LETTERS))
+      if (byte < FAIR && letters.length < LETTERS) letters += ALPHABET.charAt(byte % ALPHABET.length)
   return letters
 }

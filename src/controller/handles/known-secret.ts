@@ -13,7 +13,9 @@ export const BY_POLICY = 'method:secret.use_in'
 
 export type KnownSecretParts = {
   readonly providers: Pick<Providers, 'problem'>
-  readonly vault: { has(key: string, holder: { readonly workspace?: string; readonly role?: string }): Promise<'there' | 'absent' | 'kept' | 'closed'> }
+  readonly vault: {
+    has(key: string, holder: { readonly workspace?: string; readonly role?: string }): Promise<'there' | 'absent' | 'kept' | 'closed'>
+  }
 }
 
 /** What is behind a name for one session, for the operator alone: nothing of it reaches the agent before somebody said yes. */
