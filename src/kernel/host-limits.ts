@@ -147,6 +147,21 @@ export const HOST_LIMITS = {
   sidecarCpusMax: 1,
   sidecarProcessesMax: 256,
   probeMemoryBytes: 512 * 1024 ** 2,
+  /** Containers beside one agent at the same time: more are 429 `too_many_siblings`. Its /24 has room for two more, while networks go. */
+  siblingsMax: 12,
+  /** What each is given at most, and never more than the agent. */
+  siblingMemoryBytes: 2 * 1024 ** 3,
+  siblingCpusMax: 2,
+  siblingProcessesMax: 256,
+  siblingScratchBytes: 512 * 1024 ** 2,
+  /** Its variables, the longest text among them (the kernel takes 128 KiB of one with its name), and the files that are pinned in it. */
+  siblingVariablesMax: 64,
+  siblingTextBytesMax: 96 * 1024,
+  siblingPinnedFilesMax: 32,
+  siblingPinnedBytesMax: 16 * 1024 ** 2,
+  /** What it wrote to `/output` is counted this often; so many names are the most. */
+  siblingOutputLookMs: 250,
+  siblingOutputNamesMax: 2_000,
   /** Writable folders of a container that live in memory. */
   scratchBytes: 1024 ** 3,
   scratchSmallBytes: 64 * 1024 ** 2,

@@ -10,7 +10,7 @@ import { openGateLink, type LiveSession } from './gate.ts'
 import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
 import { imageRoots } from './image-roots.ts'
-import { halvedJail, type Jail } from './jail.ts'
+import { dividedJail, type Jail } from './jail.ts'
 import type { PlannedSession } from './plan-session.ts'
 import { selftestTarget } from './probe.ts'
 import { makeSessionFolder, writeAgentPart, writeTrust } from './session-files.ts'
@@ -204,7 +204,7 @@ async function makeNetworks(parts: SessionParts, rising: Rising): Promise<Jail> 
   const isolates = major > 1 || minor >= 48
   for (let attempt = 1; ; attempt += 1) {
     const whole = reserveJail(sessions, id, undefined, taken)
-    const { jail, uplink } = halvedJail(whole)
+    const { jail, uplink } = dividedJail(whole)
     const networks = [
       jailNetwork(engineName(id, 'jail'), jail, labelsOf(home, id, 'jail'), isolates),
       uplinkNetwork(engineName(id, 'uplink'), uplink, labelsOf(home, id, 'uplink')),

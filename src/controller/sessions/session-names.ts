@@ -4,7 +4,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
 
-export type Role = 'agent' | 'sidecar' | 'trust' | 'probe' | 'jail' | 'uplink'
+export type Role = 'agent' | 'sidecar' | 'trust' | 'probe' | 'jail' | 'uplink' | 'sibling'
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const ID = /^[a-z2-7]{16}$/
