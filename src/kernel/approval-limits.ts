@@ -48,6 +48,8 @@ export const APPROVAL_LIMITS = {
   handlesOfSessionMax: 256,
   /** Handles in one text. */
   handlesOfTextMax: 64,
+  /** All texts of one command with the values in them. */
+  useTextsBytesMax: 256 * 1024,
   /** Files of the workspace that a command with secrets gets copies of: so many, and together so long. */
   useFilesMax: 64,
   useFilesBytesMax: 16 * 1024 ** 2,

@@ -1,11 +1,13 @@
+import { posix } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { SallyportError } from '../../kernel/errors.ts'
 import { shown } from '../../kernel/shown.ts'
 import { describeSource } from '../../policy/policy.ts'
 import type { AgentParams } from '../../wire/agent-requests.ts'
-import type { Composed, UseSubject } from '../../wire/question.ts'
+import type { Composed, PinnedFile, UseSubject } from '../../wire/question.ts'
 import type { RequestPlace } from '../requests/requests.ts'
 import { CONTAINER_WORKSPACE } from '../requests/host-run.ts'
+import { isWithin } from '../sessions/real-path.ts'
 import type { SiblingImage } from '../sessions/sessions.ts'
 import { invalidHandle, type HandleBook } from './handle-book.ts'
 import { knownSecret, type KnownSecret, type KnownSecretParts } from './known-secret.ts'
@@ -29,8 +31,6 @@ export type PreparedUse = {
   /** Variables without a secret in them. */
   readonly plain: Readonly<Record<string, string>>
   readonly secrets: UsedSecrets
-  /** Of the image, without what is the agent's to write. */
-  readonly path: string
 }
 
 /** By handle. */
@@ -95,9 +95,8 @@ export async function prepareUse(parts: PrepareParts, place: RequestPlace, wish:
   const folder = workspace === 'ro' ? await folderInWorkspace(cwd ?? CONTAINER_WORKSPACE, root) : CONTAINER_WORKSPACE
   const files = workspace === 'ro' ? await filesOf(argv, { workspace: root, cwd: folder, hide: filesystem.hide }) : []
   const image = await parts.image(place.asker.session)
-  const path = cleanPath(image.path)
-  const program = await programOf(image, argv[0] ?? '', files, folder, path)
-  const isSecret = (pieces: readonly Piece[]): boolean => pieces.some((piece) => 'handle' in piece)
+  refusePath(image.path)
+  const program = await programOf(image, argv[0] ?? '', files, folder)
   const [written, plain] = [true, false].map((wanted) => Object.entries(variables).filter(([, pieces]) => isSecret(pieces) === wanted))
   const shownAs = (pieces: readonly Piece[]): Composed =>
     pieces.map((piece) => ('text' in piece ? piece : { secret: secrets.get(piece.handle)?.name ?? '' }))
@@ -113,7 +112,7 @@ export async function prepareUse(parts: PrepareParts, place: RequestPlace, wish:
       secrets: [...used].map(([name, source]) => ({ name, source })).toSorted((one, another) => (one.name < another.name ? -1 : 1)),
       workspace,
       cwd: folder,
-      files: files.map(({ content: _, ...file }) => file),
+      files: files.map(shownFile),
     },
     files,
     templates: { variables: Object.fromEntries(written ?? []), ...(stdin && { stdin }) },
@@ -121,36 +120,38 @@ export async function prepareUse(parts: PrepareParts, place: RequestPlace, wish:
       (plain ?? []).map(([name, pieces]) => [name, pieces.map((piece) => ('text' in piece ? piece.text : '')).join('')]),
     ),
     secrets,
-    path,
   }
 }
 
+function isSecret(pieces: readonly Piece[]): boolean {
+  return pieces.some((piece) => 'handle' in piece)
+}
+
+function shownFile({ argument, prefix, path, sizeBytes, sha256, isExecutable, at }: HeldFile): PinnedFile {
+  return { argument, prefix, path, sizeBytes, sha256, isExecutable, at }
+}
+
 /** The file that is run: the copy of one of the workspace, or one of the image. What an interpreter of its own names is of the image too. @throws command_invalid */
-async function programOf(image: SiblingImage, name: string, files: readonly HeldFile[], folder: string, path: string): Promise<string> {
+async function programOf(image: SiblingImage, name: string, files: readonly HeldFile[], folder: string): Promise<string> {
   const refuse = (why: string): SallyportError => new SallyportError('command_invalid', `"${shown(name)}" ${why}`)
   const own = files.find(({ argument }) => argument === 0)
   if (own === undefined) {
-    const found = await image.resolve(name, folder, path)
+    const found = await image.resolve(name, folder)
     if (found === undefined) throw refuse('is no program of the image')
     return found
   }
   if (!own.isExecutable) throw refuse('is not executable')
   const [, interpreter] = /^#!\s*(\S+)/.exec(own.content.subarray(0, 256).toString('latin1')) ?? []
-  if (interpreter !== undefined && (!interpreter.startsWith('/') || (await image.resolve(interpreter, folder, path)) === undefined))
+  if (interpreter !== undefined && (!interpreter.startsWith('/') || (await image.resolve(interpreter, folder)) === undefined))
     throw refuse(`names "${shown(interpreter)}", which is no program of the image`)
   return own.at
 }
 
-/** Folders that the agent writes to, and relative ones, are none to look for programs in. */
-function cleanPath(path: string): string {
-  return path
-    .split(':')
-    .filter(
-      (folder) =>
-        folder.startsWith('/') &&
-        folder !== CONTAINER_WORKSPACE &&
-        !folder.startsWith(`${CONTAINER_WORKSPACE}/`) &&
-        !folder.split('/').includes('..'),
-    )
-    .join(':')
+/** In a folder of the agent's, or one from wherever a program starts, lies what the agent put there. @throws command_invalid */
+function refusePath(path: string): void {
+  const found = path.split(':').find((folder) => !posix.isAbsolute(folder) || isWithin(CONTAINER_WORKSPACE, posix.normalize(folder)))
+  if (found === undefined) return
+  throw new SallyportError('command_invalid', `PATH of the image names "${shown(found)}", which the agent could put programs into`, {
+    hint: 'the operator takes an image whose PATH has absolute folders outside of the workspace only',
+  })
 }

@@ -7,12 +7,14 @@ import type { Approvals } from '../approvals/approvals.ts'
 import type { Providers } from '../providers/providers.ts'
 import { denialOf } from '../requests/endings.ts'
 import type { Ending, OpenRequest, RequestPlace } from '../requests/requests.ts'
-import { sessionFolder, type Sessions, type SiblingWish } from '../sessions/sessions.ts'
+import { sessionFolder } from '../sessions/session-names.ts'
+import type { Sessions, SiblingWish } from '../sessions/sessions.ts'
 import type { HandleBook } from './handle-book.ts'
 import type { KnownSecretParts } from './known-secret.ts'
 import { openOutputFolder, type OutputFile } from './output-folder.ts'
 import { prepareUse, secretsOf, type PreparedUse, type UseWish } from './prepared-use.ts'
 import { runUse, type UseResult } from './run-use.ts'
+import { withoutHandles } from './templates.ts'
 import { valuesOf, type UseValues } from './use-values.ts'
 import { withCopies } from './workspace-files.ts'
 
@@ -70,8 +72,9 @@ async function decidedUse(parts: SecretUseParts, session: string, wish: UseWish,
   try {
     return await performed(parts, session, prepared, request, report)
   } catch (error) {
-    report.code ??= codeOf(error)
-    throw error
+    const ended = request.signal.aborted ? calledOff() : error
+    report.code ??= codeOf(ended)
+    throw ended
   } finally {
     const { code, result } = report
     await parts.approvals.finished(question.id, {
@@ -88,7 +91,7 @@ async function recorded(parts: SecretUseParts, place: RequestPlace, wish: UseWis
       event: 'use_decided',
       request: request.id,
       of: place.asker.session,
-      command: JSON.stringify(wish.argv).slice(0, LIMITS.auditCommandCharsMax),
+      command: withoutHandles(JSON.stringify(wish.argv)).slice(0, LIMITS.auditCommandCharsMax),
       secrets: secrets.join(','),
       decision: code === undefined ? 'ask' : 'deny',
       ...(code !== undefined && { code }),
@@ -145,7 +148,7 @@ async function performed(
   report: Report,
 ): Promise<Ending> {
   const { signal } = request
-  signal.throwIfAborted()
+  if (signal.aborted) throw calledOff()
   // What was revoked, taken back by the policy or used by another meanwhile is none; whatever happens from here on, they are used up.
   const place = parts.place(session)
   await stillThere(parts, place, prepared)
@@ -171,13 +174,17 @@ async function stillThere(parts: SecretUseParts, place: RequestPlace, { subject,
   await secretsOf(parts, place, { argv: subject.argv, env, reason: '', workspace: subject.workspace })
 }
 
-function wishOf({ subject, files, plain, path }: PreparedUse, values: UseValues, folder: string, id: string): SiblingWish {
+function calledOff(): SallyportError {
+  return new SallyportError('command_cancelled', 'it was called off')
+}
+
+function wishOf({ subject, files, plain }: PreparedUse, values: UseValues, folder: string, id: string): SiblingWish {
   return {
     kind: 'use',
     label: id.slice(0, 16),
     argv: withCopies(subject.argv, files) as [string, ...string[]],
     folder: subject.cwd,
-    environment: { ...plain, PATH: path },
+    environment: plain,
     values: values.variables,
     stdin: values.stdin ?? 'closed',
     workspace: subject.workspace,

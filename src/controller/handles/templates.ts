@@ -57,3 +57,8 @@ export function formatTemplate(pieces: readonly Piece[]): string {
 export function hasHandle(text: string): boolean {
   return HANDLE.test(text)
 }
+
+/** A text without the handles in it, for what is kept longer than they are. */
+export function withoutHandles(text: string): string {
+  return text.replaceAll(new RegExp(HANDLE, 'g'), 'sph_…')
+}

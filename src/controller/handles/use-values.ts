@@ -24,7 +24,7 @@ export type Templates = {
 /**
  * Has the values from where they are kept, and writes them where their handles stand. Nothing is kept of them here.
  * @param secrets by handle
- * @throws secret_unavailable without a word of why, which is the operator's alone; the signal's reason
+ * @throws secret_unavailable; template_invalid when the texts get too long; the signal's reason
  */
 export async function valuesOf(
   parts: ValueParts,
@@ -41,7 +41,19 @@ export async function valuesOf(
   const variables = Object.fromEntries(Object.entries(templates.variables).map(([name, pieces]) => [name, compose(name, pieces)]))
   const stdin = templates.stdin && compose('stdin', templates.stdin)
   const written = [...Object.values(variables), ...(stdin === undefined ? [] : [stdin])]
-  return { variables, ...(stdin !== undefined && { stdin }), searched: [...raw, ...written] }
+  if (written.reduce((sum, text) => sum + Buffer.byteLength(text.reveal()), 0) > LIMITS.useTextsBytesMax)
+    throw new SallyportError('template_invalid', `the texts have more than ${LIMITS.useTextsBytesMax} bytes with the values in them`)
+  const whole = [...Object.values(variables), ...(stdin === undefined ? [] : linesWith(stdin, raw))]
+  return { variables, ...(stdin !== undefined && { stdin }), searched: [...raw, ...whole] }
+}
+
+/** Of what it reads, the lines that a value is in: the others are no secret, and may well be printed. */
+function linesWith(text: Secret, values: readonly Secret[]): Secret[] {
+  return text
+    .reveal()
+    .split(/\r?\n/)
+    .filter((line) => values.some((value) => line.includes(value.reveal())))
+    .map((line) => new Secret(text.name, line))
 }
 
 async function valueOf(

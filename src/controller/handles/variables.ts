@@ -1,6 +1,7 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import { shown } from '../../kernel/shown.ts'
 import { isForbiddenVariable } from '../../wire/variables.ts'
+import { OWN_VARIABLES } from '../sessions/agent-environment.ts'
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
 
@@ -21,7 +22,7 @@ const OF_CREDENTIALS: ReadonlySet<string> = new Set(
  */
 export function refuseVariable(name: string): void {
   if (!NAME.test(name)) throw new SallyportError('template_invalid', `"${shown(name)}" is no name of a variable`)
-  if (!isForbiddenVariable(name) || OF_CREDENTIALS.has(name)) return
+  if (!OWN_VARIABLES.has(name) && (!isForbiddenVariable(name) || OF_CREDENTIALS.has(name))) return
   throw new SallyportError(
     'template_invalid',
     `the variable ${name} decides what programs run, load or trust: no command with secrets gets it`,
