@@ -10,7 +10,7 @@ export type SecretStories = {
   readonly request: Story<'secret.request'>
   readonly use: Story<'secret.use_in'>
   /** No handle of it is one any more. */
-  endSession(session: string): void
+  readonly endSession: (session: string) => void
 }
 
 export function createSecretStories(parts: SecretStoriesParts): SecretStories {

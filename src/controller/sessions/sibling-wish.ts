@@ -47,8 +47,7 @@ function checkArguments(argv: readonly string[]): void {
 
 function checkVariables(environment: SiblingWish['environment'], values: SiblingWish['values']): void {
   const names = [...Object.keys(environment), ...Object.keys(values)]
-  if (names.length > LIMITS.siblingVariablesMax)
-    refuse(`${names.length} variables are too many`, `${LIMITS.siblingVariablesMax} are the most`)
+  if (names.length > LIMITS.siblingVariablesMax) refuse(`${names.length} variables are too many`, `${LIMITS.siblingVariablesMax} are the most`)
   try {
     refuseVariables(names, OWN_VARIABLES)
   } catch (cause) {
@@ -72,8 +71,7 @@ function checkVariables(environment: SiblingWish['environment'], values: Sibling
 /** What is no Unicode would become something else on its way. */
 function checkText(text: string, what: string): void {
   if (!text.isWellFormed()) refuse(`${what} is no Unicode`)
-  if (Buffer.byteLength(text) > LIMITS.siblingTextBytesMax)
-    refuse(`${what} is too long`, `${LIMITS.siblingTextBytesMax} bytes are the most`)
+  if (Buffer.byteLength(text) > LIMITS.siblingTextBytesMax) refuse(`${what} is too long`, `${LIMITS.siblingTextBytesMax} bytes are the most`)
 }
 
 function isCanonical(path: string): boolean {
