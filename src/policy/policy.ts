@@ -27,6 +27,7 @@ export type {
   EffectiveRoute,
   EffectiveRule,
   Facts,
+  McpServer,
   Place,
   Policy,
   Route,
@@ -45,6 +46,8 @@ export type { ExplainedAnswers, ExplainedCredential } from './explain-credential
 export type { PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
+export { looksSecret, looksSecretArgument, readValue, secretsIn, type ValuePart } from './mcp-values.ts'
+export { routeOfServer, secretsOfServer } from './mcp-servers.ts'
 export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {
@@ -155,6 +158,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       filesystem: filesystemOf(effective),
       session: sessionOf(effective),
       hostCommands: whole.hostCommands,
+      mcpServers: effective.mcpServers.map(({ from: _from, ...server }) => server),
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,
@@ -169,6 +173,7 @@ function toBinding({
   domains: _domains,
   methods: _methods,
   paths: _paths,
+  ofServer: _ofServer,
   from: _from,
   ...binding
 }: EffectiveCredential): CredentialBinding {
