@@ -251,6 +251,8 @@ async function openWays(
         placeholders: () => own.enforcement().placeholders.values,
         checkLease: own.checkLease,
         callController: own.callController,
+        policy: () => own.enforcement().policy,
+        system: own.system,
       },
       front,
     )
