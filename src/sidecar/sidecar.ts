@@ -248,10 +248,9 @@ async function openWays(
     dns = resolver.addresses
     for (const address of dns) listeners.claim(Number(address.slice(address.lastIndexOf(':') + 1)))
   }
-  const policy = (): Policy => own.enforcement().policy
   const gateway = await inOrder(config.gateway, async (endpoint) => {
     // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
-    const { createGateway, createMethods } = await import('./gateway/gateway.ts')
+    const { createGateway } = await import('./gateway/gateway.ts')
     const server = await createGateway(
       {
         caPem: own.certificatePem,
@@ -259,7 +258,9 @@ async function openWays(
         placeholders: () => own.enforcement().placeholders.values,
         checkLease: own.checkLease,
         callController: own.callController,
-        mcp: { methods: createMethods({ ...own, policy }), system: own.system, onChange: own.onChange },
+        policy: () => own.enforcement().policy,
+        onChange: own.onChange,
+        system: own.system,
       },
       front,
     )
