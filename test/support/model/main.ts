@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:https'
 import { createSecureContext } from 'node:tls'
 import { WebSocketServer } from 'ws'
+import { ACCOUNTS } from './accounts.ts'
 import { nextReply, ownTools, type Dialect, type Reply } from './conversation.ts'
 import { DIALECTS, responseEvents } from './dialects.ts'
 
@@ -47,6 +48,8 @@ const server = createServer(
       const dialect = DIALECTS.find(({ matches }) => matches(pathname))
       if (request.method !== 'POST' || dialect === undefined) {
         tell(seen)
+        const known = request.method === 'GET' ? ACCOUNTS[pathname] : undefined
+        if (known !== undefined) return void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(known))
         response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"type":"not_found_error","message":"no"}}')
         return
       }
