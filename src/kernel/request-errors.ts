@@ -1,5 +1,9 @@
 /** Codes of what agents ask of the host, of questions and of who answers them. */
 export const REQUEST_ERRORS = {
+  request_too_large: { to: 'agent', status: 413, means: 'The request to the gateway is larger than its method takes.' },
+  media_type_refused: { to: 'agent', status: 415, means: 'The body of a request to the gateway is not of the type application/json.' },
+  verb_not_allowed: { to: 'agent', status: 405, means: 'The gateway has something at this path, and not for this HTTP method.' },
+  rate_limited: { to: 'agent', status: 429, means: 'This method of the gateway was called too often. Try again after Retry-After.' },
   command_not_allowed: {
     to: 'agent',
     status: 403,
@@ -11,6 +15,11 @@ export const REQUEST_ERRORS = {
     to: 'operator',
     exit: 1,
     means: 'A request to the page’s listener is not one of the operator’s own page, and was not looked at.',
+  },
+  origin_not_allowed: {
+    to: 'agent',
+    status: 403,
+    means: 'A web page of another origin calls the gate’s tools. Nothing of it was looked at.',
   },
   login_not_found: { to: 'operator', exit: 1, means: 'No page is logged in by this id.' },
   page_off: { to: 'operator', exit: 1, means: 'The daemon has no page: it was started without one.' },

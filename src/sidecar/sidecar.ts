@@ -140,7 +140,9 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     listeners.closeConnections()
     await closed
   })
+  const listening = new Set<() => void>()
   const ways = await openWays(config, parts, listeners, front, {
+    onChange: (listener) => void listening.add(listener),
     certificatePem: authority.certificatePem,
     checkLease,
     callController: controlled?.callController ?? withoutController,
@@ -149,7 +151,11 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     system,
   })
 
-  const replaced = { live, retire: (generation: number) => upstreams.retire(generation), audit, log }
+  const retire = (generation: number): void => {
+    upstreams.retire(generation)
+    for (const listener of listening) listener()
+  }
+  const replaced = { live, retire, audit, log }
   const change = serially((run: () => Promise<unknown>) => run())
   const reload = (isRetry: boolean): Promise<boolean> => change(() => reloading.reload(replaced, isRetry)) as Promise<boolean>
   const onChange = (): void => void reload(reloading.isFailing)
@@ -220,6 +226,7 @@ async function openWays(
   front: Front,
   own: {
     certificatePem: string
+    onChange: (listener: () => void) => void
     checkLease: CheckLease | undefined
     callController: CallController
     enforcement: Enforcement
@@ -241,9 +248,10 @@ async function openWays(
     dns = resolver.addresses
     for (const address of dns) listeners.claim(Number(address.slice(address.lastIndexOf(':') + 1)))
   }
+  const policy = (): Policy => own.enforcement().policy
   const gateway = await inOrder(config.gateway, async (endpoint) => {
     // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
-    const { createGateway } = await import('./gateway/gateway.ts')
+    const { createGateway, createMethods } = await import('./gateway/gateway.ts')
     const server = await createGateway(
       {
         caPem: own.certificatePem,
@@ -251,6 +259,7 @@ async function openWays(
         placeholders: () => own.enforcement().placeholders.values,
         checkLease: own.checkLease,
         callController: own.callController,
+        mcp: { methods: createMethods({ ...own, policy }), system: own.system, onChange: own.onChange },
       },
       front,
     )

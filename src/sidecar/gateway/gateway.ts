@@ -11,9 +11,11 @@ import type { CheckLease } from '../egress/lease.ts'
 import { problem, writeRefusal } from '../egress/refuse.ts'
 import { refuseAtGateway, ROUTE_PREFIX } from '../egress/route.ts'
 import { refusalOfParser } from '../inbound/refusal-of-parser.ts'
-import { addAgentRoutes, type CallController } from './agent-routes.ts'
+import { addAgentRoutes } from './agent-routes.ts'
+import { addMcpRoutes, refusePage, type McpRoutesParts } from './mcp-routes.ts'
+import type { CallController } from './methods.ts'
 
-export type { CallController } from './agent-routes.ts'
+export { createMethods, type CallController } from './methods.ts'
 
 /** Takes requests to reverse routes: they are egress, and go the way of all egress. */
 export type RouteTakers = {
@@ -33,6 +35,8 @@ export type GatewayParts = {
   readonly checkLease?: CheckLease | undefined
   /** What needs the host or a person. */
   readonly callController: CallController
+  /** What is told by MCP. */
+  readonly mcp?: Omit<McpRoutesParts, 'checkLease'>
 }
 
 /**
@@ -70,6 +74,15 @@ export async function createGateway(parts: GatewayParts, routes: RouteTakers): P
     },
     { prefix: '/v1' },
   )
+  app.register((scope, _options, done) => {
+    scope.addHook('onRequest', (request, reply, next) => {
+      const refusal = refuseAtGateway(headOf(request)) ?? refuseStranger(request, parts.checkLease) ?? refusePage(request)
+      if (refusal) void answer(reply, refusal)
+      else next()
+    })
+    if (parts.mcp) addMcpRoutes(scope, { ...parts.mcp, checkLease: parts.checkLease }, ({ raw }) => shownLeases(raw)[0] ?? '')
+    done()
+  })
   await app.ready()
   return app.server
 }
@@ -117,7 +130,7 @@ function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyRe
   return answer(reply, {
     code: 'not_found',
     message: `nothing is at ${request.method} ${shown(request.url)}`,
-    hint: 'the gateway has GET /healthz, /ca.crt, /v1/placeholders, /v1/files, /v1/files/NAME, /v1/requests/ID, /v1/policy/explain, POST /v1/host/run and /route/NAME/',
+    hint: 'the gateway has GET /healthz, /ca.crt, /v1/placeholders, /v1/files, /v1/files/NAME, /v1/requests/ID, /v1/policy/explain, POST /v1/host/run, /mcp and /route/NAME/',
   })
 }
 
