@@ -1,10 +1,21 @@
-import type { Diagnostic, EffectivePolicy, EffectiveRoute, EffectiveRule, EffectiveSecret, Place, Plane } from './model.ts'
+import type {
+  Diagnostic,
+  EffectiveCredential,
+  EffectivePolicy,
+  EffectiveRoute,
+  EffectiveRule,
+  EffectiveSecret,
+  Place,
+  Plane,
+} from './model.ts'
 import { toCredential } from './credential-entries.ts'
 import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
+import { assembleGateway } from './gateway-section.ts'
 import { assembleHostCommands } from './host-commands/section.ts'
 import { formatPlace } from './place.ts'
 import type { Layer } from './layers.ts'
+import { assembleMcp, withToolRoutes } from './mcp-servers.ts'
 import { parseUpstream } from './routes.ts'
 import { Credential } from './schema-credentials.ts'
 import { Network, RouteEntry, Rule, SecretEntry, type RouteEntryShape, type RuleEntry, type SecretEntryShape } from './schema.ts'
@@ -37,6 +48,13 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
     const entry = RouteEntry.safeParse(raw).data
     return entry === undefined ? [] : [{ entry, route: toEffectiveRoute(entry, from, plane) }]
   })
+  const secrets = layers.flatMap((layer) =>
+    entriesOf(layer, ['secrets']).flatMap(({ raw, from }) => {
+      const entry = SecretEntry.safeParse(raw).data
+      return entry === undefined ? [] : [toSecret(entry, from)]
+    }),
+  )
+  const mcp = assembleMcp(layers, secrets)
   const damaged = read.filter(({ entry }) => entry === undefined)
   const kept = damaged.flatMap(({ raw, from, plane }) => {
     const entry = salvageRule(raw)
@@ -51,24 +69,18 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
       ...withHarness(layers),
       lease: { value: 'optional', ...lastOf(layers, 'lease', Network.shape.lease.unwrap()) },
       rules: rules.map(({ rule }) => rule),
-      routes: routes.map(({ route }) => route),
-      credentials: layers.flatMap((layer) =>
-        entriesOf(layer, ['credentials']).flatMap(({ raw, from }) => {
-          const entry = Credential.safeParse(raw).data
-          return entry === undefined ? [] : [toCredential(entry, from)]
-        }),
-      ),
-      secrets: layers.flatMap((layer) =>
-        entriesOf(layer, ['secrets']).flatMap(({ raw, from }) => {
-          const entry = SecretEntry.safeParse(raw).data
-          return entry === undefined ? [] : [toSecret(entry, from)]
-        }),
-      ),
+      routes: [...routes.map(({ route }) => route), ...mcp.routes],
+      credentials: [...credentialsOf(layers), ...mcp.credentials],
+      secrets: withToolRoutes([...secrets, ...mcp.secrets], mcp.servers),
       filesystem: assembleFilesystem(layers),
       session: assembleSession(layers),
       hostCommands: assembleHostCommands(layers),
+      gateway: assembleGateway(layers),
+      mcpServers: mcp.servers,
+      mcpUserServers: mcp.userServers,
     },
     errors: [
+      ...mcp.errors,
       ...[...rules, ...kept].flatMap(({ entry, rule }) => ruleProblems(rule, entry)),
       ...routes.flatMap(({ entry, route }) => routeProblems(route, entry)),
     ],
@@ -78,6 +90,15 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
       hasRoutes: routes.length < writtenRoutes.length,
     },
   }
+}
+
+function credentialsOf(layers: readonly Layer[]): EffectiveCredential[] {
+  return layers.flatMap((layer) =>
+    entriesOf(layer, ['credentials']).flatMap(({ raw, from }) => {
+      const entry = Credential.safeParse(raw).data
+      return entry === undefined ? [] : [toCredential(entry, from)]
+    }),
+  )
 }
 
 export { formatPlace }

@@ -16,6 +16,7 @@ export function closedPolicy(policy: Policy, refusal: Refusal): Policy {
     credentialFor: () => undefined,
     placeholdersFor: () => [],
     credentialsOf: () => [],
+    mcpServers: [],
     hostCommands: { ...policy.hostCommands, mode: { value: 'disabled' } },
   }
 }

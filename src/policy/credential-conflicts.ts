@@ -16,7 +16,11 @@ export function findCredentialConflicts(credentials: readonly EffectiveCredentia
 
 function findTies(parts: readonly CredentialPart[]): Diagnostic[] {
   const errors: Diagnostic[] = []
-  const byDomain = Map.groupBy(parts, (part) => part.domain)
+  // That of an MCP server goes by its own route alone.
+  const byDomain = Map.groupBy(
+    parts.filter(({ credential }) => credential.ofServer === undefined),
+    (part) => part.domain,
+  )
   const told = new Set<string>()
   for (const [domain, group] of byDomain) {
     for (const [index, b] of group.entries()) {

@@ -21,7 +21,11 @@ export function grantSecrets(policy: EffectivePolicy): SecretGrant[] {
 /** Ids of credentials with a secret that leaves out `inject`: only routes that name them carry them. */
 export function routeOnlyOf(policy: EffectivePolicy): ReadonlySet<string> {
   const withheld = new Set(policy.secrets.filter(isWithheld).map(({ name }) => name))
-  return new Set(policy.credentials.filter((credential) => secretsOf(credential).some((name) => withheld.has(name))).map(({ id }) => id))
+  return new Set(
+    policy.credentials
+      .filter((credential) => credential.ofServer !== undefined || secretsOf(credential).some((name) => withheld.has(name)))
+      .map(({ id }) => id),
+  )
 }
 
 /**

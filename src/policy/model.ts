@@ -1,5 +1,6 @@
 import type { Hostname } from '../kernel/hostname.ts'
 import type { Refusal } from '../kernel/errors.ts'
+import type { AgentMethod } from '../wire/agent-methods.ts'
 import type { Risk, Tier } from '../wire/question.ts'
 import type { Budget, CredentialFile, CredentialPlace, HeaderPlace, TokenExchange } from '../wire/credential.ts'
 import type { SecretSource } from '../wire/secret-source.ts'
@@ -65,6 +66,8 @@ export type Route = {
   readonly credential: string | undefined
   /** What holds for its requests. The id is `route:NAME`. */
   readonly rule: AllowedRule
+  /** It leads to this MCP server, and is none that agents call by its name. */
+  readonly ofServer: string | undefined
 }
 
 export type SecretDeclaration = {
@@ -141,8 +144,12 @@ export type Policy = {
   readonly filesystem: FilesystemPolicy
   /** What a session's containers are made of. The gate itself has no use for it. */
   readonly session: SessionPolicySection
-  /** What becomes of commands for the host. The gate itself has no use for it. */
+  /** What becomes of commands for the host. Of the gate's concern is only whether there are any. */
   readonly hostCommands: EffectiveHostCommands
+  /** What the agent may call. */
+  readonly gateway: EffectiveGateway
+  /** What agents have of MCP servers besides the gate. */
+  readonly mcpServers: readonly McpServer[]
   readonly warnings: readonly Diagnostic[]
   /** Every part with the place it came from. */
   readonly effective: EffectivePolicy
@@ -207,6 +214,8 @@ export type EffectiveCredential = CredentialBinding & {
   readonly domains: readonly string[]
   readonly methods?: readonly string[]
   readonly paths?: readonly string[]
+  /** It is for this MCP server alone. */
+  readonly ofServer?: string
   readonly from: Place
 }
 
@@ -220,8 +229,36 @@ export type EffectiveRoute = {
   readonly plaintext: 'accept' | 'refuse'
   readonly addresses: readonly string[]
   readonly plane: Plane
+  /** It leads to this MCP server, and is none that agents call by its name. */
+  readonly ofServer?: string
   readonly from: Place
 }
+
+/** An MCP server of the sessions. No value of a secret is in it: `${secret:KEY}` stands for one. */
+export type McpServer = {
+  readonly name: string
+  /** Patterns of the tools that agents see and may call; undefined for all. */
+  readonly tools?: readonly string[]
+} & (
+  | {
+      readonly kind: 'stdio'
+      readonly command: readonly [string, ...string[]]
+      readonly env: Readonly<Record<string, string>>
+      readonly workspace: 'none' | 'ro'
+      readonly image?: string
+      /** It runs in a container of its own: it has a secret, or something of it is held back from the agent. */
+      readonly isContained: boolean
+    }
+  | {
+      readonly kind: 'http'
+      readonly url: string
+      readonly headers: Readonly<Record<string, string>>
+      readonly plaintext: 'accept' | 'refuse'
+      readonly addresses: readonly string[]
+    }
+)
+
+export type EffectiveMcpServer = McpServer & { readonly from: Place }
 
 export type NetworkMode = 'restricted' | 'none' | 'open'
 
@@ -254,6 +291,8 @@ export type EffectiveHostCommands = {
   readonly rules: readonly HostCommandRule[]
 }
 
+export type EffectiveGateway = { readonly disabled: readonly { readonly value: AgentMethod; readonly from: Place }[] }
+
 /** All layers put together, in the order in which they were read. */
 export type EffectivePolicy = {
   /** Every file that was read, in order. */
@@ -268,4 +307,7 @@ export type EffectivePolicy = {
   readonly filesystem: EffectiveFilesystem
   readonly session: EffectiveSession
   readonly hostCommands: EffectiveHostCommands
+  readonly gateway: EffectiveGateway
+  readonly mcpServers: readonly EffectiveMcpServer[]
+  readonly mcpUserServers: Said<'keep' | 'drop'>
 }

@@ -9,6 +9,7 @@ import { readLayers, type PolicyInput, type Sources } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
+import { withRestricted } from './gateway-section.ts'
 import { lintHostCommands, samplesOf } from './host-commands/lints.ts'
 import { writtenRules } from './host-commands/section.ts'
 import { readRestricted } from './restricted.ts'
@@ -28,6 +29,7 @@ export type {
   EffectiveRoute,
   EffectiveRule,
   Facts,
+  McpServer,
   Place,
   Policy,
   Route,
@@ -39,6 +41,7 @@ export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
+export { disabledMethods } from './gateway-section.ts'
 export { decideHostCommand, exactPattern, nameRule, type HostCommandDecision } from './host-commands/host-commands.ts'
 export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
@@ -46,6 +49,8 @@ export type { ExplainedAnswers, ExplainedCredential } from './explain-credential
 export type { PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
+export { looksSecret, looksSecretArgument, readValue, secretsIn, type ValuePart } from './mcp-values.ts'
+export { routeOfServer, secretsOfServer } from './mcp-servers.ts'
 export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {
@@ -142,7 +147,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       ...effective,
       files: [...effective.files, ...restricted.files.map(({ file }) => file)],
       rules: [...effective.rules, ...restricted.rules],
-      hostCommands: { ...effective.hostCommands, rules: [...effective.hostCommands.rules, ...restricted.commands] },
+      ...withRestricted(effective, restricted),
     }
     const compiled = compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths)
     return {
@@ -158,6 +163,8 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       filesystem: filesystemOf(effective),
       session: sessionOf(effective),
       hostCommands: whole.hostCommands,
+      gateway: whole.gateway,
+      mcpServers: effective.mcpServers.map(({ from: _from, ...server }) => server),
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,
@@ -172,6 +179,7 @@ function toBinding({
   domains: _domains,
   methods: _methods,
   paths: _paths,
+  ofServer: _ofServer,
   from: _from,
   ...binding
 }: EffectiveCredential): CredentialBinding {

@@ -38,11 +38,12 @@ export function parseUpstream(text: string): Upstream | string {
 }
 
 /** Compiles a route. The schema has checked all of it before. */
-export function toRoute({ name, upstream, credential, plaintext, addresses, plane }: EffectiveRoute): Route {
+export function toRoute({ name, upstream, credential, plaintext, addresses, plane, ofServer }: EffectiveRoute): Route {
   return {
     name,
     ...parsed<Upstream>(parseUpstream(upstream)),
     credential,
+    ofServer,
     rule: {
       id: `route:${name}`,
       tls: 'intercept',

@@ -137,7 +137,9 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   })
   const caPem = authority.certificatePem
   const knowsName = knownNames(enforcement)
+  const listening = new Set<() => void>()
   const ways = await openWays({ ...config, allowsClient }, parts, listeners, front, {
+    onChange: (listener) => void listening.add(listener),
     knowsName,
     ownPorts,
     certificatePem: caPem,
@@ -152,6 +154,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const retire = (generation: number): void => {
     upstreams.retire(generation)
     follow()
+    for (const listener of listening) listener()
   }
   const replaced = { live, retire, audit, log }
   const change = serially((run: () => Promise<unknown>) => run())
@@ -268,6 +271,7 @@ async function openWays(
   front: Front,
   own: {
     certificatePem: string
+    onChange: (listener: () => void) => void
     checkLease: CheckLease | undefined
     callController: CallController
     enforcement: Enforcement
@@ -297,6 +301,9 @@ async function openWays(
         placeholders: () => own.enforcement().placeholders.values,
         checkLease: own.checkLease,
         callController: own.callController,
+        policy: () => own.enforcement().policy,
+        onChange: own.onChange,
+        system: own.system,
       },
       front,
     )
