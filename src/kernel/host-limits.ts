@@ -147,6 +147,25 @@ export const HOST_LIMITS = {
   sidecarCpusMax: 1,
   sidecarProcessesMax: 256,
   probeMemoryBytes: 512 * 1024 ** 2,
+  /** Containers beside one agent at the same time: more are 429 `too_many_siblings`. Its /24 has room for two more, while networks go. */
+  siblingsMax: 12,
+  /** What each is given at most, and never more than the agent. */
+  siblingMemoryBytes: 2 * 1024 ** 3,
+  siblingCpusMax: 2,
+  siblingProcessesMax: 256,
+  siblingScratchBytes: 512 * 1024 ** 2,
+  /** Its variables, the longest text among them (the kernel takes 128 KiB of one with its name), and the files that are pinned in it. */
+  siblingVariablesMax: 64,
+  siblingTextBytesMax: 96 * 1024,
+  siblingPinnedFilesMax: 32,
+  siblingPinnedBytesMax: 16 * 1024 ** 2,
+  /** A gate has so long to say that its ways to one are closed: its network goes in any case. */
+  siblingWaysCloseMs: 2_000,
+  /** What it wrote to `/output` is counted this often; so many names are the most. */
+  siblingOutputLookMs: 250,
+  siblingOutputNamesMax: 2_000,
+  /** Room on the disk that it may take besides, for blocks that are not full and those that a file system takes in advance. */
+  siblingOutputRoomBytes: 16 * 1024 ** 2,
   /** Writable folders of a container that live in memory. */
   scratchBytes: 1024 ** 3,
   scratchSmallBytes: 64 * 1024 ** 2,
@@ -157,6 +176,8 @@ export const HOST_LIMITS = {
   containerLogFilesMax: 3,
   /** Certificates of an image, one file: a larger one is not taken for one. */
   imageFileBytesMax: 8 * 1024 ** 2,
+  /** Folders of a PATH that a program of an image is looked for in. */
+  imagePathFoldersMax: 64,
   /** Links that are followed to a file of an image. */
   imageLinksMax: 16,
   /** One frame of a container's output as the engine sends it. */
@@ -298,6 +319,24 @@ export const HOST_LIMITS = {
   auditCommandCharsMax: 2_000,
   /** Calls of one agent under way at the gateway. */
   agentCallsMax: 64,
+  /** Sessions of MCP clients at one gate: at the limit the one that has been idle longest ends, and where none is idle 503 `overloaded`. */
+  mcpSessionsMax: 128,
+  /** One that nobody used for so long ends. Most clients take that for the end of the server: what bounds memory is their number. */
+  mcpSessionIdleMs: 24 * 3_600_000,
+  /** A client that takes nothing of an answer for so long is cut off: a stream sends something each 15 s. */
+  mcpStalledMs: 60_000,
+  /** The body of one request at `/mcp`: what a proposal may have, escaped. */
+  mcpBodyBytesMax: 1_048_576,
+  /** A call that waits says so this often, and what a command prints no more often than this, so much of it at once. */
+  mcpProgressMs: 10_000,
+  mcpProgressPauseMs: 1_000,
+  mcpProgressCharsMax: 4_000,
+  /** The end of each stream of output that is in the result of a tool: clients cut results, or take them out of the model's sight. */
+  mcpOutputCharsMax: 32_768,
+  /** Requests that began as tasks and are listed as such, how many at once, and how often a client is told to look. */
+  mcpTasksMax: 256,
+  mcpTasksListedMax: 16,
+  mcpTaskPollMs: 2_000,
   /** Requests of one session that have not ended, and those that have and are remembered, and for how long. */
   requestsOpenMax: 64,
   requestsEndedMax: 200,

@@ -13,11 +13,13 @@ import { refuseAtGateway, ROUTE_PREFIX } from '../egress/route.ts'
 import { refusalOfParser } from '../inbound/refusal-of-parser.ts'
 import type { System } from '../../kernel/system.ts'
 import type { Policy } from '../../policy/policy.ts'
+import { addMcpRoutes, refusePage, type ConnectToolServer } from './mcp-routes.ts'
 import { createMethods, type CallController, type Methods } from './methods.ts'
 import { addRpc } from './rpc.ts'
 import { pathsOf, verbsAt } from './paths.ts'
 
 export type { CallController } from './methods.ts'
+export type { ConnectToolServer } from './mcp-routes.ts'
 
 /** Takes requests to reverse routes: they are egress, and go the way of all egress. */
 export type RouteTakers = {
@@ -39,7 +41,11 @@ export type GatewayParts = {
   readonly callController: CallController
   /** The policy in force. */
   readonly policy: () => Pick<Policy, 'hostCommands' | 'gateway'>
-  readonly system: Pick<System, 'elapsed'>
+  /** Calls the listener after each change of policy or leases. Undefined where nothing changes. */
+  readonly onChange?: ((listener: () => void) => void) | undefined
+  /** Undefined where the session has no MCP servers of its own. */
+  readonly connectToolServer?: ConnectToolServer | undefined
+  readonly system: System
 }
 
 /**
@@ -83,6 +89,16 @@ export async function createGateway(parts: GatewayParts, routes: RouteTakers): P
       return unkept(reply).send(openApiDocument(methods.enabled()))
     })
     addRpc(leased, { methods, leaseOf: ({ raw }) => shownLeases(raw)[0] ?? '', answer, answerNotFound })
+    done()
+  })
+  app.register((scope, _options, done) => {
+    wantLease(scope, parts.checkLease)
+    scope.addHook('onRequest', (request, reply, next) => {
+      const refusal = refusePage(request)
+      if (refusal) void answer(reply, refusal)
+      else next()
+    })
+    addMcpRoutes(scope, { ...parts, methods }, ({ raw }) => shownLeases(raw)[0] ?? '')
     done()
   })
   await app.ready()
@@ -154,7 +170,7 @@ function notFoundAnswer(
       message: `nothing is at ${request.method} ${shown(request.url)}`,
       hint:
         refuseStranger(request, checkLease) === undefined
-          ? `the gateway has ${pathsOf(enabled).join(', ')} and /route/NAME/`
+          ? `the gateway has ${pathsOf(enabled).join(', ')}, /mcp and /route/NAME/`
           : 'the gateway has GET /healthz, /ca.crt and /route/NAME/, and with the lease of the session what GET /openapi.json lists',
     })
   }
@@ -172,7 +188,8 @@ function headOf({ raw }: FastifyRequest): Parameters<typeof refuseAtGateway>[0] 
 
 const isRoute = ({ url }: IncomingMessage): boolean => url?.startsWith(ROUTE_PREFIX) === true
 
-function createGatewayServer(handler: (request: IncomingMessage, response: ServerResponse) => void, routes: RouteTakers): Server {
+/** Takes requests as Node reads them, those to reverse routes apart. */
+export function createGatewayServer(handler: (request: IncomingMessage, response: ServerResponse) => void, routes: RouteTakers): Server {
   const server = createServer({
     maxHeaderSize: LIMITS.headBytesMax,
     headersTimeout: LIMITS.headTimeoutMs,
