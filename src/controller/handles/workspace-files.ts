@@ -16,6 +16,8 @@ const PINNED = '/sallyport/pinned'
 /** A file that an argument names, as it was when it was looked at. */
 export type HeldFile = PinnedFile & { readonly content: Buffer }
 
+type FileContent = Omit<HeldFile, 'argument' | 'prefix' | 'at'>
+
 export type WorkspaceView = {
   /** Of the host. */
   readonly workspace: string
@@ -77,6 +79,8 @@ export function withCopies(argv: readonly string[], files: readonly PinnedFile[]
   })
 }
 
+const TOO_LONG = `they have more than ${LIMITS.useFilesBytesMax} bytes together`
+
 type Looking = {
   readonly root: string
   readonly cwd: string
@@ -85,10 +89,7 @@ type Looking = {
   readonly argument: number
 }
 
-async function readOne(
-  name: string,
-  { root, cwd, hidden, bytesLeft, argument }: Looking,
-): Promise<Omit<HeldFile, 'argument' | 'prefix' | 'at'> | undefined> {
+async function readOne(name: string, { root, cwd, hidden, bytesLeft, argument }: Looking): Promise<FileContent | undefined> {
   if (name === '' || name.includes('\0')) return undefined
   const named = placeOf(name, cwd, root)
   if (named === undefined) return undefined
@@ -105,14 +106,27 @@ async function readOne(
     throw refuse(`cannot be read (${codeOf(error)})`)
   })
   if (handle === undefined) return undefined
-  await using _closing = handle
+  try {
+    return await readFrom(handle, { root, found, hidden, bytesLeft, refuse, full: () => tooMuch(argument, TOO_LONG) })
+  } finally {
+    await handle.close()
+  }
+}
+
+type Reading = Pick<Looking, 'root' | 'hidden' | 'bytesLeft'> & {
+  readonly found: string
+  readonly refuse: (why: string) => SallyportError
+  readonly full: () => SallyportError
+}
+
+/** Undefined for what is no regular file. */
+async function readFrom(handle: FileHandle, { root, found, hidden, bytesLeft, refuse, full }: Reading): Promise<FileContent | undefined> {
   const { mode, size, isFile } = await factsOf(handle)
   if (!isFile) return undefined
   if ((await pathOf(handle, found)) !== found) throw refuse('was moved while it was looked at')
   if (isOutOfSight(hidden, relative(root, found).split(sep))) throw refuse('is hidden from this session by the policy')
-  if (size > bytesLeft) throw tooMuch(argument, `they have more than ${LIMITS.useFilesBytesMax} bytes together`)
-  const content = await readWhole(handle, bytesLeft)
-  if (content === undefined) throw tooMuch(argument, `they have more than ${LIMITS.useFilesBytesMax} bytes together`)
+  const content = size > bytesLeft ? undefined : await readWhole(handle, bytesLeft)
+  if (content === undefined) throw full()
   return {
     path: inContainer(root, found),
     sizeBytes: content.length,
