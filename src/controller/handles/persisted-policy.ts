@@ -1,4 +1,4 @@
-import { isMap, isSeq, parseDocument, YAMLMap, YAMLSeq } from 'yaml'
+import { isMap, isSeq, parseDocument, YAMLSeq, type YAMLMap } from 'yaml'
 import { describeSource } from '../../policy/policy.ts'
 import { BY_POLICY, type KnownSecret } from './known-secret.ts'
 
