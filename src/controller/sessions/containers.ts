@@ -39,7 +39,11 @@ export async function verifyContainer(
   const before = new Map(visits)
   const found = await engine.inspect(id)
   if (found === undefined) throw unverified([`${asked.options.name} is gone`])
-  refuse([...containerDifferences(asked, found, info, new Map([...before, ...visits])), ...moved(asked)].map((line) => `${asked.options.name}: ${line}`))
+  refuse(
+    [...containerDifferences(asked, found, info, new Map([...before, ...visits])), ...moved(asked)].map(
+      (line) => `${asked.options.name}: ${line}`,
+    ),
+  )
   return found
 }
 

@@ -128,7 +128,7 @@ export async function statContainerPath(call: Caller, id: string, path: string):
   const { mode, linkTarget } = JSON.parse(Buffer.from(header, 'base64').toString('utf8')) as { mode: number; linkTarget: string }
   // As Go's fs.FileMode has it.
   const special = mode & 0x8f_28_00_00
-  const kind = mode >= 2 ** 31 ? 'folder' : (mode & 2 ** 27) !== 0 ? 'link' : special === 0 ? 'file' : 'other'
+  const kind = mode >= 2 ** 31 ? 'folder' : (mode & (2 ** 27)) !== 0 ? 'link' : special === 0 ? 'file' : 'other'
   return { kind, isExecutable: (mode & 0o111) !== 0, linkTarget }
 }
 

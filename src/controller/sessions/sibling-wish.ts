@@ -20,7 +20,7 @@ export function checkWish(wish: SiblingWish): void {
   checkArguments(argv)
   if (!isCanonical(folder)) refuse(`the folder "${shown(folder)}" is not a whole path without "..", "." and doubled slashes`)
   checkVariables(environment, values)
-  if (wish.stdin instanceof Object) checkText(wish.stdin.reveal(), 'what the command is to read')
+  if (typeof wish.stdin === 'object') checkText(wish.stdin.reveal(), 'what the command is to read')
   if (pinned.length > LIMITS.siblingPinnedFilesMax)
     refuse(`${pinned.length} pinned files are too many`, `${LIMITS.siblingPinnedFilesMax} are the most`)
   if (pinned.reduce((sum, { content }) => sum + content.length, 0) > LIMITS.siblingPinnedBytesMax)
@@ -47,7 +47,8 @@ function checkArguments(argv: readonly string[]): void {
 
 function checkVariables(environment: SiblingWish['environment'], values: SiblingWish['values']): void {
   const names = [...Object.keys(environment), ...Object.keys(values)]
-  if (names.length > LIMITS.siblingVariablesMax) refuse(`${names.length} variables are too many`, `${LIMITS.siblingVariablesMax} are the most`)
+  if (names.length > LIMITS.siblingVariablesMax)
+    refuse(`${names.length} variables are too many`, `${LIMITS.siblingVariablesMax} are the most`)
   try {
     refuseVariables(names, OWN_VARIABLES)
   } catch (cause) {
@@ -71,7 +72,8 @@ function checkVariables(environment: SiblingWish['environment'], values: Sibling
 /** What is no Unicode would become something else on its way. */
 function checkText(text: string, what: string): void {
   if (!text.isWellFormed()) refuse(`${what} is no Unicode`)
-  if (Buffer.byteLength(text) > LIMITS.siblingTextBytesMax) refuse(`${what} is too long`, `${LIMITS.siblingTextBytesMax} bytes are the most`)
+  if (Buffer.byteLength(text) > LIMITS.siblingTextBytesMax)
+    refuse(`${what} is too long`, `${LIMITS.siblingTextBytesMax} bytes are the most`)
 }
 
 function isCanonical(path: string): boolean {
