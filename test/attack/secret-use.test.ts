@@ -274,7 +274,7 @@ test('texts that get too long with the values in them start nothing, and files t
   const handle = await setting.handle()
   const long = `\${${handle}}`.repeat(20)
   assert.equal((await setting.used(shell('true', handle, { env: { X: long } }))).error?.code, 'template_invalid')
-  await setting.write('workspace/large', Buffer.alloc(LIMITS.useFilesBytesMax + 1))
+  await setting.write('workspace/large', Buffer.alloc(LIMITS.siblingPinnedBytesMax + 1))
   const ended = await setting.ended(await setting.use({ argv: ['cat', 'large'], env: { X: `\${${handle}}` }, workspace: 'ro' }))
   assert.equal(ended.error?.code, 'command_invalid')
   assert.deepEqual(setting.wishes, [])

@@ -54,14 +54,14 @@ export async function filesOf(argv: readonly string[], view: WorkspaceView): Pro
   const root = await realpath(view.workspace)
   const hidden = readHidePatterns(view.hide)
   const held: HeldFile[] = []
-  let bytesLeft: number = LIMITS.useFilesBytesMax
+  let bytesLeft: number = LIMITS.siblingPinnedBytesMax
   for (const [argument, token] of argv.entries()) {
     // A bare name of a program is looked for in the image alone.
     if (argument === 0 && !token.includes('/')) continue
     for (const prefix of argument === 0 ? [''] : prefixesOf(token)) {
       const found = await readOne(token.slice(prefix.length), { root, cwd: view.cwd, hidden, bytesLeft, argument })
       if (found === undefined) continue
-      if (held.length >= LIMITS.useFilesMax) throw tooMuch(argument, `there are more than ${LIMITS.useFilesMax}`)
+      if (held.length >= LIMITS.siblingPinnedFilesMax) throw tooMuch(argument, `there are more than ${LIMITS.siblingPinnedFilesMax}`)
       bytesLeft -= found.content.length
       const at = posix.join(PINNED, String(held.length), posix.basename(found.path))
       held.push({ argument, prefix, ...found, at })
@@ -79,7 +79,7 @@ export function withCopies(argv: readonly string[], files: readonly PinnedFile[]
   })
 }
 
-const TOO_LONG = `they have more than ${LIMITS.useFilesBytesMax} bytes together`
+const TOO_LONG = `they have more than ${LIMITS.siblingPinnedBytesMax} bytes together`
 
 type Looking = {
   readonly root: string
