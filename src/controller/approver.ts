@@ -91,12 +91,19 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
         operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
       }),
       checkLease: (session, lease) => checkAgentLease(parts, session, lease),
+      secretRequest: refuseSecrets,
+      secretUse: refuseSecrets,
       audit: record,
       system,
     }),
   )
   const running = open.move()
   return { approvals, presence, proposals, requests, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+function refuseSecrets(): Promise<never> {
+  const hint = 'credentials of the policy are written into requests at the gate'
+  return Promise.reject(new SallyportError('secret_not_permitted', 'this controller gives out no handles of secrets', { hint }))
 }
 
 /** I53: The lease of a compose project's agent is not signed by us, and known by its digest. @throws unauthenticated */

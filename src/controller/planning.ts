@@ -8,7 +8,7 @@ import type { System } from '../kernel/system.ts'
 import { formatDiagnostic, type Policy } from '../policy/policy.ts'
 import { WORKSPACE } from './sessions/agent-environment.ts'
 import { freezeLayers, frozenPolicy, type FrozenLayers } from './sessions/frozen-layers.ts'
-import { harnessOf, imageOfHarness, type Harness } from './sessions/harness.ts'
+import { buildCommandOf, harnessOf, type Harness } from './sessions/harness.ts'
 import { layersOf, type SessionLayers } from './sessions/session-layers.ts'
 import { policyFolder } from './sessions/session-names.ts'
 import type { PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
@@ -59,13 +59,13 @@ export function createPlanning(parts: PlanningParts): Planning {
         workspace: WORKSPACE,
         secrets: policy.secrets.map(({ name }) => name),
         placeholders,
+        mcpServers: [],
         now: parts.system.now(),
       })
       return {
         agent: {
           ...limitsOf(policy),
-          image:
-            request.image ?? policy.session.image ?? (harness.policy === undefined ? parts.images.agent : imageOfHarness(harness.name)),
+          ...imageFor(harness, request.image ?? policy.session.image, parts.images.agent),
           command: request.command.length > 0 ? request.command : commandOf(request, harness),
           environment: { ...harness.environment, ...placeholders },
           files: filesOf(policy, harness, placeholders),
@@ -95,9 +95,23 @@ export function plannedPolicy(folder: string): Policy {
 /** `--harness` is a layer of its own, over all others. */
 function withHarness(layers: SessionLayers, harness: string | undefined): SessionLayers {
   if (harness === undefined || harness === NO_HARNESS) return layers
-  harnessOf(harness, { workspace: WORKSPACE, secrets: [], placeholders: {}, now: 0 })
+  harnessOf(harness, { workspace: WORKSPACE, secrets: [], placeholders: {}, mcpServers: [], now: 0 })
   const text = `version: 1\nnetwork: {harness: ${harness}}\n`
   return { ...layers, files: [...layers.files, { layer: 'session', file: `--harness ${harness}`, text }] }
+}
+
+/** One of Sallyport's own is made on this machine: nobody publishes it, and a registry's of that name would be a stranger's. @throws image_missing */
+function imageFor(
+  { name, image, policy }: Harness,
+  named: string | undefined,
+  plain: string,
+): Pick<SessionPlan['agent'], 'image' | 'imageHint'> {
+  if (named !== undefined) return { image: named }
+  if (policy === undefined) return { image: plain }
+  if (image !== undefined) return { image, imageHint: `make it, in the folder of Sallyport: ${buildCommandOf(name)}` }
+  throw new SallyportError('image_missing', `there is no image of ${name}: its program is in no public registry`, {
+    hint: 'make one with the program in it, FROM sallyport/agent, and name it: --image REF, or session.image in the policy',
+  })
 }
 
 /** Without a command an attached session has the harness's own; a detached one waits for `exec`. */

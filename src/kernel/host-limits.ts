@@ -14,6 +14,9 @@ export const HOST_LIMITS = {
   /** The largest user id: the one above it means "no change" to the kernel (chown(2)). */
   userIdMax: 4_294_967_294,
   imageNameCharsMax: 512,
+  /** What an agent's program waits for an MCP server of its session: until it answers at all, and for one call. */
+  harnessToolStartMs: 30_000,
+  harnessToolMs: 120_000,
   /** Workspaces whose own policy the operator has trusted, and the file that says so. */
   trustedWorkspacesMax: 1_000,
   trustFileBytesMax: 1024 * 1024,
@@ -268,6 +271,11 @@ export const HOST_LIMITS = {
   proposalRecordBytesMax: 1_048_576,
   /** The body of such a request at the gateway. */
   agentBodyBytesMax: 524_288,
+  /** The same for methods that take little: names, ids and a reason. */
+  agentSmallBodyBytesMax: 65_536,
+  /** A text that secrets are written into by their handles, and the variables of one command that are. */
+  secretTemplateCharsMax: 65_536,
+  secretUseVariablesMax: 64,
   /** A call that waits for a request: so long by itself, and no longer than. */
   requestWaitMs: 25_000,
   requestWaitMaxMs: 45_000,
@@ -276,6 +284,11 @@ export const HOST_LIMITS = {
   /** Calls of one session to the controller: a minute, and at once. */
   agentCallsPerMinuteMax: 600,
   agentBurstCallsMax: 60,
+  /** Calls of one method at one gate, a minute and at once: what only looks, and what begins something or reads files of the host. */
+  lookCallsPerMinuteMax: 600,
+  lookCallsBurstMax: 120,
+  beginCallsPerMinuteMax: 120,
+  beginCallsBurstMax: 60,
   /** Questions of the rules of one session's gate: a minute, and at once. */
   asksPerMinuteMax: 600,
   asksBurstMax: 200,

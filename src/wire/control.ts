@@ -3,7 +3,7 @@ import { LIMITS } from '../kernel/limits.ts'
 import { DomainSubject } from './question.ts'
 
 /** Version of everything in this file. A sidecar and a controller that differ in it do not talk. */
-export const CONTROL_PROTOCOL = 2
+export const CONTROL_PROTOCOL = 3
 
 /** Names of secrets and their values. In memory only. */
 export type SecretBundle = { readonly version: number; readonly values: Readonly<Record<string, string>> }
@@ -104,12 +104,28 @@ export const AskAnswer = z.discriminatedUnion('decision', [
 ])
 export type AskAnswer = z.infer<typeof AskAnswer>
 
+/** What the audit calls a side network, as `use-REQUESTID` or `tool-NAME`. */
+const Label = z.string().regex(/^[a-z0-9-]{1,64}$/)
+
+/** A network of the session beside its jail, with the gate in it and one container that the controller put there. */
+export const SideNetwork = z.strictObject({
+  /** The gate's own address in it. */
+  address: z.ipv4(),
+  /** Clients from elsewhere are refused. */
+  subnet: z.cidrv4(),
+  label: Label,
+})
+export type SideNetwork = z.infer<typeof SideNetwork>
+
 /** Requests of a sidecar. */
 export const FROM_SIDECAR = {
   INIT_HELLO: { params: Hello, result: Welcome },
   GET_SECRETS: { params: Nothing, result: Secrets },
-  /** It has its secrets and serves, under this policy. */
-  READY: { params: z.strictObject({ policy: Sha256.optional() }), result: Nothing },
+  /** It has its secrets and serves, under this policy, with its ways open in these side networks. */
+  READY: {
+    params: z.strictObject({ policy: Sha256.optional(), ways: z.array(SideNetwork).max(LIMITS.sideNetworksMax).optional() }),
+    result: Nothing,
+  },
   /** Its authority, for a controller that has come after the one that made it: JSON of `Authority`, sealed under the lease. */
   AUTHORITY: { params: z.strictObject({ sealed: z.string().max(65_536) }), result: Nothing },
   /** Answered when the lines are on disk. */
@@ -126,6 +142,11 @@ export const FROM_CONTROLLER = {
   SECRETS: { params: Secrets, result: z.strictObject({ version: z.int() }) },
   /** Its policy files changed. Answered when the policy is in force. */
   POLICY: { params: Nothing, result: Nothing },
+  /**
+   * All ways in, in a side network too: answered when they listen there. Or no more: answered when nothing listens and every connection
+   * that came by it is cut. What is so already is no fault.
+   */
+  WAYS: { params: SideNetwork.extend({ open: z.boolean() }), result: Nothing },
   /** Answered when tunnels are cut and secrets are gone. */
   REVOKE: { params: Nothing, result: z.strictObject({ cut: z.int() }) },
 } as const

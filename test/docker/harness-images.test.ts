@@ -8,7 +8,7 @@ import { STATE, capture, type Outcome } from '../../scripts/steps.ts'
 import { harnessOf, type Harness, type HarnessSetting } from '../../src/controller/sessions/harness.ts'
 
 const UID = 10_001
-const SETTING: HarnessSetting = { workspace: '/workspace', secrets: [], placeholders: {}, now: Date.UTC(2026, 10, 1) }
+const SETTING: HarnessSetting = { workspace: '/workspace', secrets: [], placeholders: {}, mcpServers: [], now: Date.UTC(2026, 10, 1) }
 
 /** The agent's user in a hardened container without any network, with the harness's files in its HOME. */
 async function runIn(harness: Harness, argv: readonly string[]): Promise<Outcome> {
@@ -25,7 +25,7 @@ async function runIn(harness: Harness, argv: readonly string[]): Promise<Outcome
     const limits = ['--memory', '2g', '--pids-limit', '256', '--user', `${UID}:${UID}`, '--tmpfs', '/tmp:rw,exec,mode=1777']
     const environment = Object.entries({ HOME: '/home/agent', ...harness.environment }).flatMap(([k, v]) => ['--env', `${k}=${v}`])
     const mounts = ['--volume', `${home}:/home/agent:rw`, '--label', 'sallyport.test=harness']
-    return await capture('docker', ['run', '--rm', ...hardened, ...limits, ...environment, ...mounts, harness.image, ...argv], {
+    return await capture('docker', ['run', '--rm', ...hardened, ...limits, ...environment, ...mounts, harness.image ?? '', ...argv], {
       timeoutMs: 120_000,
     })
   } finally {

@@ -60,7 +60,7 @@ const ROUTES: readonly { method: string; path: string; body?: unknown; calls: Om
     calls: { method: 'host.run_capability', params: { command: 'git log' } },
     status: 200,
   },
-  { method: 'GET', path: '/v1/requests/abc?wait=3', calls: { method: 'request.await', params: { id: 'abc', wait: '3' } }, status: 200 },
+  { method: 'GET', path: '/v1/requests/abc?wait=3', calls: { method: 'request.await', params: { id: 'abc', wait: 3 } }, status: 200 },
   { method: 'DELETE', path: '/v1/requests/abc', calls: { method: 'request.cancel', params: { id: 'abc' } }, status: 200 },
   {
     method: 'GET',

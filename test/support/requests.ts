@@ -16,7 +16,9 @@ const NEVER = new AbortController().signal
 /** Requests of agents with real approvals, a real executor and real files. Only the lease and the policy's way here are stand-ins. */
 export async function requestsSetting(
   policy: object = {},
-  options: DeskOptions & Partial<Pick<RequestsParts, 'audit'>> & Partial<Pick<ProposalParts, 'onChanged'>> = {},
+  options: DeskOptions &
+    Partial<Pick<RequestsParts, 'audit' | 'secretRequest' | 'secretUse'>> &
+    Partial<Pick<ProposalParts, 'onChanged'>> = {},
 ) {
   await using parts = new AsyncDisposableStack()
   const command = parts.use(await commandSetting())
@@ -53,6 +55,8 @@ export async function requestsSetting(
       checkLease: (_session, lease) => {
         if (lease !== LEASE) throw new SallyportError('unauthenticated', 'another lease')
       },
+      secretRequest: options.secretRequest ?? refuseSecrets,
+      secretUse: options.secretUse ?? refuseSecrets,
       audit: async (event) => {
         await options.audit?.(event)
         events.push(event)
@@ -86,4 +90,8 @@ export async function requestsSetting(
       call('request.await', { id: (view as RequestView).id, wait: 45 }, session) as Promise<RequestView>,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   }
+}
+
+function refuseSecrets(): Promise<never> {
+  return Promise.reject(new SallyportError('secret_not_permitted', 'none in this test'))
 }

@@ -6,7 +6,8 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { OFFER, type SecretBundle } from '../../wire/control.ts'
 import { createChainGuard } from './chain-guard.ts'
 import type { LinkedSession, LinksParts, SessionLink } from './links.ts'
-import { openPeer, type Peer } from './peer.ts'
+import { openPeer, type Peer, type Serving } from './peer.ts'
+import { createSideNetworks, type SideNetworks } from './side-networks.ts'
 import { openSocketFolder } from './socket-folder.ts'
 
 /** One session's link, over its socket and over whatever streams are attached. @throws control_socket_invalid */
@@ -19,6 +20,7 @@ export async function openLinkedSession(session: LinkedSession, parts: LinksPart
     attach: (stream) => link.attach(stream),
     pushSecrets: (bundle) => link.pushSecrets(bundle),
     pushPolicy: async () => void (await link.ask('POLICY', {})),
+    ways: (network, open, signal) => link.sideNetworks.change(network, open, signal),
     revoke: () => link.revoke(),
     [Symbol.asyncDispose]: () => link.close(),
   }
@@ -29,6 +31,7 @@ class OpenLink {
   readonly #parts: LinksParts
   readonly #guard: ReturnType<typeof createChainGuard>
   readonly #asks: Allowance
+  readonly sideNetworks: SideNetworks
   readonly #parted = new AsyncDisposableStack()
   /** All that are connected, the proven one too. */
   readonly #peers = new Set<Peer>()
@@ -47,6 +50,7 @@ class OpenLink {
     this.#parts = parts
     this.#guard = createChainGuard(session)
     this.#asks = createAllowance(LIMITS.controlAsksPerMinuteMax / 60, LIMITS.controlBurstAsksMax, parts.system)
+    this.sideNetworks = createSideNetworks((ways) => this.ask('WAYS', ways), session.id, parts.log)
   }
 
   async listen(): Promise<void> {
@@ -123,7 +127,11 @@ class OpenLink {
     await this.ask('SECRETS', { version, values, leases: this.#session.agentLeases?.() ?? [] })
   }
 
-  async ask(method: 'SECRETS' | 'POLICY' | 'REVOKE', params: unknown, timeoutMs: number = LIMITS.controlAnswerMs): Promise<unknown> {
+  async ask(
+    method: 'SECRETS' | 'POLICY' | 'WAYS' | 'REVOKE',
+    params: unknown,
+    timeoutMs: number = LIMITS.controlAnswerMs,
+  ): Promise<unknown> {
     const { id } = this.#session
     if (!this.#proven) throw unreachable(id, 'it is not connected')
     try {
@@ -158,7 +166,7 @@ class OpenLink {
       guard: this.#guard,
       asks: this.#asks,
       onProven: (proven) => this.#enter(proven),
-      onReady: (policy) => this.#serves(peer, policy),
+      onReady: (serving) => this.#serves(peer, serving),
       onMismatch: (error) => this.#fail(error),
     })
     this.#peers.add(peer)
@@ -178,7 +186,7 @@ class OpenLink {
   }
 
   /** I18: a gate that started or connected while its policy was replaced has the last one before it counts as ready. */
-  async #serves(peer: Peer, policy: string | undefined): Promise<void> {
+  async #serves(peer: Peer, { policy, ways = [] }: Serving): Promise<void> {
     const session = this.#session
     try {
       if (session.policyDigest !== undefined && session.policyDigest() !== policy)
@@ -197,6 +205,7 @@ class OpenLink {
     this.#isReady = true
     this.#session.onState('ready')
     this.#signal()
+    await this.sideNetworks.settle(ways)
   }
 
   #leave(peer: Peer | undefined): void {

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { AgentCall, Ask, AskAnswer, Authority, ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { AgentCall, Ask, AskAnswer, Authority, ChainMark, SecretBundle, SideNetwork } from '../../wire/control.ts'
 import { openLinkedSession } from './linked-session.ts'
 
 /** What the links know of one session, and whom they tell. */
@@ -47,6 +47,14 @@ export type SessionLink = AsyncDisposable & {
   pushSecrets(bundle: SecretBundle): Promise<void>
   /** Its policy files changed. Resolved when they are in force. @throws sidecar_unreachable, policy_invalid and its kin */
   pushPolicy(): Promise<void>
+  /**
+   * Has the gate open all its ways in, in this side network too, or close them and cut what came by them: resolved when that is so. A gate
+   * that comes again is told anew what is open. One that was not there to close them is told when it comes, and `sidecar_unreachable` is
+   * no reason to keep the network.
+   * @throws sidecar_unreachable, listen_failed when it has no such address in `LIMITS.sideAddressMs`, overloaded, and why the signal was
+   *   aborted: of what was to be opened nothing is open then
+   */
+  ways(network: SideNetwork, open: boolean, signal: AbortSignal): Promise<void>
   /**
    * Cuts tunnels and takes secrets back within `LIMITS.controlRevokeMs`; no sidecar is let in any more.
    * @throws sidecar_unreachable when nobody confirms it: the container is to be stopped then

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import type * as z from 'zod'
 import { isProof, openChannel, openUnderLease, type Allowance, type Channel } from '../../channel/channel.ts'
 import { SallyportError, type ErrorCode } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -18,11 +19,14 @@ export type PeerParts = Pick<LinksParts, 'version' | 'graceMs' | 'system'> & {
   readonly helloMs: number
   /** It has proven itself. @throws control_busy when another has before, control_refused when the session is over */
   onProven(peer: Peer): void
-  /** It serves under a policy with this digest, where it says so. Never rejects. */
-  readonly onReady: (policy: string | undefined) => Promise<void>
+  /** It serves. Never rejects. */
+  readonly onReady: (serving: Serving) => Promise<void>
   /** Its proof was good, and its version is not ours. */
   onMismatch(error: SallyportError): void
 }
+
+/** What a gate says of itself as soon as it serves: digest of its policy, side networks that it has its ways open in. */
+export type Serving = z.infer<typeof FROM_SIDECAR.READY.params>
 
 /** Whoever is at the other end of a connection: a stranger until it has proven that it is the session's sidecar. */
 export type Peer = {
@@ -132,7 +136,7 @@ class SidecarPeer implements Peer {
         return { version, values, leases: session.agentLeases?.() ?? [] }
       }
       case 'READY':
-        void onReady(parsed(FROM_SIDECAR.READY.params.safeParse(params).data, method).policy)
+        void onReady(parsed(FROM_SIDECAR.READY.params.safeParse(params).data, method))
         return {}
       case 'AUTHORITY':
         this.#keepAuthority(parsed(FROM_SIDECAR.AUTHORITY.params.safeParse(params).data, method).sealed)

@@ -1,16 +1,17 @@
 import type { System } from '../../kernel/system.ts'
 import { explainRequest } from '../../policy/policy.ts'
-import type { AgentParams } from '../../wire/agent-requests.ts'
+import type { AgentParams, AgentResult } from '../../wire/agent-requests.ts'
 import { hostRunCapability, type RequestPlace } from './host-run.ts'
 
-/** What would become of a request to a URL, or of a host command: as much as the agent needs to know what to do. @throws usage as request_invalid */
+/** What would become of a request to a URL, of a host command, or of a wish for a secret: as much as the agent needs to know what to do. @throws usage as request_invalid */
 export async function explainPolicy(
   place: RequestPlace,
-  { url, method = 'GET', command }: AgentParams<'policy.explain'>,
+  { url, method = 'GET', command, secret }: AgentParams<'policy.explain'>,
   system: Pick<System, 'now'>,
-): Promise<Record<string, unknown>> {
-  if (url === undefined) return hostRunCapability(place, { command }, system)
-  const { decision, why, code, hint, rule, credential } = explainRequest(place.policy(), url, method)
+): Promise<AgentResult<'policy.explain'>> {
+  if (command !== undefined) return hostRunCapability(place, { command }, system)
+  if (secret !== undefined) return explainSecret(place, secret)
+  const { decision, why, code, hint, rule, credential } = explainRequest(place.policy(), url ?? '', method)
   return {
     action: decision,
     why,
@@ -22,5 +23,16 @@ export async function explainPolicy(
     ...(decision === 'ask' && {
       how_to_ask: 'send the request: it is held for a moment, then answered with approval_pending; send it again',
     }),
+  }
+}
+
+/** Says what the policy of the session says, and of all other names one thing: whether there is such a secret is nobody's to try out. */
+function explainSecret(place: RequestPlace, name: string): AgentResult<'policy.explain'> {
+  const declared = place.policy().effective.secrets.find((secret) => secret.name === name)
+  const uses = ['secret.request', 'secret.use_in'].filter((method) => declared?.resources?.includes(`method:${method}`))
+  return {
+    action: 'ask',
+    why: uses.length === 0 ? 'the policy declares no such secret for a method' : `the policy declares it for ${uses.join(' and ')}`,
+    how_to_ask: 'call secret.request with this name, a scope and a reason: a person decides, and the answer has a handle for secret.use_in',
   }
 }

@@ -7,7 +7,7 @@ import type { Secret } from '../../kernel/secret.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
 import { decideHostCommand, exactPattern, type HostCommandDecision, type Policy } from '../../policy/policy.ts'
-import type { AgentParams } from '../../wire/agent-requests.ts'
+import type { AgentParams, AgentResult } from '../../wire/agent-requests.ts'
 import type { CommandFacts } from '../../wire/command.ts'
 import type { Asker, Question, QuestionWish } from '../../wire/question.ts'
 import type { Approvals } from '../approvals/approvals.ts'
@@ -156,7 +156,7 @@ export async function hostRunCapability(
   place: RequestPlace,
   wish: AgentParams<'host.run_capability'>,
   system: Pick<System, 'now'>,
-): Promise<Record<string, unknown>> {
+): Promise<AgentResult<'host.run_capability'>> {
   const { facts, decision } = await decideWish(place, wish, system)
   return {
     action: decision.action,

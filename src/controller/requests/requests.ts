@@ -3,7 +3,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
-import { AGENT_METHODS, type AgentMethod, type AgentParams, type RequestView } from '../../wire/agent-requests.ts'
+import { AGENT_METHODS, isAgentMethod, type AgentMethod, type AgentParams, type RequestView } from '../../wire/agent-requests.ts'
 import type { AgentCall, Ask, AskAnswer } from '../../wire/control.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Proposals } from '../proposals/proposals.ts'
@@ -12,9 +12,13 @@ import { askAboutDomain } from './domain-question.ts'
 import { faultEnding } from './endings.ts'
 import { explainPolicy } from './explain.ts'
 import { hostRun, hostRunCapability, type RequestPlace } from './host-run.ts'
-import { createRequestBook, type OpenRequest } from './request-book.ts'
+import { createRequestBook, type Ending, type OpenRequest } from './request-book.ts'
 
 export type { RequestPlace } from './host-run.ts'
+export type { Ending, OpenRequest } from './request-book.ts'
+
+/** The story of one method for one request of a session. What it throws is how the request ended. */
+export type Story<M extends AgentMethod> = (session: string, params: AgentParams<M>, request: OpenRequest) => Promise<Ending>
 
 export type RequestsParts = {
   /** `$SALLYPORT_HOME` */
@@ -27,6 +31,10 @@ export type RequestsParts = {
   readonly place: (session: string) => RequestPlace
   /** I53: every call shows the lease, and every call has it looked at. @throws lease_invalid */
   readonly checkLease: (session: string, lease: string) => void
+  /** Asks for a secret: it ends with a handle. */
+  readonly secretRequest: Story<'secret.request'>
+  /** Runs a command with secrets where their handles stand. */
+  readonly secretUse: Story<'secret.use_in'>
   readonly audit: (event: RequestAuditEvent) => Promise<void>
   readonly system: System
 }
@@ -49,6 +57,8 @@ export function createRequests(parts: RequestsParts): Requests {
   const proposing = createAllowances(system)
 
   const handlers: { readonly [M in AgentMethod]: (session: string, params: AgentParams<M>, signal: AbortSignal) => unknown } = {
+    'secret.request': (session, params) => begin(session, 'secret.request', (request) => parts.secretRequest(session, params, request)),
+    'secret.use_in': (session, params) => begin(session, 'secret.use_in', (request) => parts.secretUse(session, params, request)),
     'host.run': (session, params) => {
       const place = enabled(parts.place(session))
       return book.begin(session, 'host.run', (request) => hostRun(parts, place, params, request))
@@ -62,6 +72,12 @@ export function createRequests(parts: RequestsParts): Requests {
     'propose.tool': (session, params) => propose(session, 'tool', params),
     'propose.skill': (session, params) => propose(session, 'skill', params),
     'propose.config_change': (session, params) => propose(session, 'config_change', params),
+  }
+
+  /** @throws session_not_running, session_revoked */
+  function begin(session: string, method: AgentMethod, work: (request: OpenRequest) => Promise<Ending>): RequestView {
+    parts.place(session)
+    return book.begin(session, method, work)
   }
 
   function propose(
@@ -83,8 +99,8 @@ export function createRequests(parts: RequestsParts): Requests {
       // Before the lease: to look at it costs something too.
       calling.charge(session, LIMITS.agentCallsPerMinuteMax, LIMITS.agentBurstCallsMax, 'calls')
       parts.checkLease(session, lease)
-      if (!isMethod(method)) throw new SallyportError('not_found', `there is no method "${shown(method)}"`)
-      const parsed = AGENT_METHODS[method].safeParse(params)
+      if (!isAgentMethod(method)) throw new SallyportError('not_found', `there is no method "${shown(method)}"`)
+      const parsed = AGENT_METHODS[method].params.safeParse(params)
       if (!parsed.success) {
         const [issue] = parsed.error.issues
         throw new SallyportError(
@@ -106,10 +122,6 @@ export function createRequests(parts: RequestsParts): Requests {
     },
     [Symbol.asyncDispose]: () => book[Symbol.asyncDispose](),
   }
-}
-
-function isMethod(method: string): method is AgentMethod {
-  return Object.hasOwn(AGENT_METHODS, method)
 }
 
 /** A method that the policy has switched off is not there. @throws not_found */

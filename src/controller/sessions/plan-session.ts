@@ -38,7 +38,7 @@ export async function planSession(
   const plan = await parts.prepare(request, { id: names.id, workspace, policyFolder: policyFolder(parts.home, names.id) })
   const [info, agentImage, sidecarImage] = await Promise.all([
     parts.engine.info(),
-    imageOf(parts, plan.agent.image, watching),
+    imageOf(parts, plan.agent.image, watching, plan.agent.imageHint),
     imageOf(parts, plan.sidecar.image, watching),
   ])
   const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
@@ -65,9 +65,10 @@ export async function planSession(
   return { ...names, request, plan, binds, info, agentImage, sidecarImage, record }
 }
 
-async function imageOf(parts: SessionParts, name: string, { signal, onPull }: PullWatch): Promise<ImageFacts> {
+async function imageOf(parts: SessionParts, name: string, { signal, onPull }: PullWatch, hint?: string): Promise<ImageFacts> {
   const found = await parts.engine.image(name)
   if (found !== undefined) return found
+  if (hint !== undefined) throw new SallyportError('image_missing', `the engine has no image ${name}`, { hint })
   const progress = createPullProgress(name, onPull, parts.system)
   await parts.engine.pull(name, (step) => progress.step(step), signal)
   progress.end()

@@ -11,6 +11,7 @@ import type { FrozenLayers } from './frozen-layers.ts'
 import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, TerminalSize } from './engine.ts'
 import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
+import type { Sibling, SiblingImage, SiblingWish } from './sibling.ts'
 import type { Asked } from './verify.ts'
 import type { WorkspaceMount } from './workspace-covers.ts'
 import type { Filesystem, WorkspaceRequest } from './workspace.ts'
@@ -21,6 +22,8 @@ export type { IssuedLease, SecretBundle, SessionLink, SessionView, UpRequest }
 export type SessionPlan = {
   readonly agent: {
     readonly image: string
+    /** Of one that is made on this machine and never fetched: how. */
+    readonly imageHint?: string
     readonly command: readonly string[]
     readonly environment: Readonly<Record<string, string>>
     /** Worthless credentials and settings: `path` is below HOME. */
@@ -262,4 +265,11 @@ export type Sessions = AsyncDisposable & {
   revoke(session: string): Promise<void>
   /** For trying the ways out of a session that runs. */
   selftestTarget(session: string): Promise<SelftestTarget>
+  /**
+   * Starts a container beside the agent. The signal kills it, at any time.
+   * @throws too_many_siblings, sibling_refused, shell_missing, session_unverified, workspace_suspect, usage for a compose project
+   */
+  startSibling(session: string, wish: SiblingWish, signal: AbortSignal): Promise<Sibling>
+  /** @param image default the agent's. @throws image_missing, usage for a compose project */
+  siblingImage(session: string, image?: string): Promise<SiblingImage>
 }

@@ -6,6 +6,7 @@ import type { SessionParts, Sessions } from './session-parts.ts'
 import { notRunning, recordOf, SessionManager } from './session-manager.ts'
 
 export type { SessionParts, SessionRecord, Sessions } from './session-parts.ts'
+export type { PinnedFile, Sibling, SiblingEnd, SiblingImage, SiblingWish } from './sibling.ts'
 
 /** The sessions of one home. Nothing runs before `adopt`. */
 export function createSessions(parts: SessionParts): Sessions {

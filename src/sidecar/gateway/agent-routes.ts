@@ -42,7 +42,7 @@ export function addAgentRoutes(v1: FastifyInstance, call: CallController, leaseO
       unkept(reply).send(await ask(request, 'host.run_capability', request.body)),
     )
     routes.get<{ Params: { id: string }; Querystring: Record<string, unknown> }>('/requests/:id', async (request, reply) =>
-      unkept(reply).send(await ask(request, 'request.await', { ...request.query, id: request.params.id })),
+      unkept(reply).send(await ask(request, 'request.await', { ...numbered(request.query, 'wait'), id: request.params.id })),
     )
     routes.delete<{ Params: { id: string } }>('/requests/:id', async (request, reply) =>
       unkept(reply).send(await ask(request, 'request.cancel', { id: request.params.id })),
@@ -118,4 +118,10 @@ function asRefusal(error: unknown): ReturnType<typeof refusalOf> {
     message: statusCode === 413 ? `the body has more than ${LIMITS.agentBodyBytesMax} bytes` : 'the body is not a JSON object',
     hint: 'send JSON with content-type application/json',
   }
+}
+
+/** A query has texts only. What is no number stays what it is, and is refused by the table. */
+function numbered(query: Readonly<Record<string, unknown>>, name: string): Record<string, unknown> {
+  const text = query[name]
+  return typeof text === 'string' && /^\d{1,15}(\.\d{1,6})?$/.test(text) ? { ...query, [name]: Number(text) } : { ...query }
 }
