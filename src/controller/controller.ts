@@ -16,7 +16,7 @@ import { openNotify } from './notify/notify.ts'
 import { openSurfaces } from './operator/surfaces.ts'
 import { createPlanning, type Planning } from './planning.ts'
 import type { Requests } from './requests/requests.ts'
-import { openProviders, readProviderSettings } from './providers/providers.ts'
+import { openProviders, readProviderSettings, type Providers } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { openHomeAudit } from './record/home-audit.ts'
 import { createSessionChains, type SessionChains } from './session-chains.ts'
@@ -62,7 +62,10 @@ export async function openController(config: ControllerConfig, log: Log, system:
   )
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
   const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
-  const providers = parts.use(openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }))
+  const user = userPlaceOf(config.env)
+  const providers = parts.use(
+    openProviders({ env: config.env, vault, mcpConfig: userValues(user), ...readProviderSettings(join(home, 'providers.yaml')) }),
+  )
   const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system, audit.copySession))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))

@@ -5,9 +5,11 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
-import { formatDiagnostic, type Policy } from '../policy/policy.ts'
+import { formatDiagnostic, type Policy, type SecretGrant } from '../policy/policy.ts'
+import type { SecretHolder } from '../wire/secret-holder.ts'
+import { refuseMissingSecrets, sessionServers, withServers, type UserPlace } from './mcp-servers/mcp-servers.ts'
 import { WORKSPACE } from './sessions/agent-environment.ts'
-import { freezeLayers, frozenPolicy, type FrozenLayers } from './sessions/frozen-layers.ts'
+import { freezeLayers, frozenPolicy } from './sessions/frozen-layers.ts'
 import { buildCommandOf, harnessOf, type Harness } from './sessions/harness.ts'
 import { layersOf, type SessionLayers } from './sessions/session-layers.ts'
 import { policyFolder } from './sessions/session-names.ts'
@@ -22,6 +24,10 @@ export type PlanningParts = {
   readonly images: { readonly sidecar: string; readonly agent: string }
   /** Of the gate, besides what every gate gets. */
   readonly gate: Pick<SessionPlan['sidecar'], 'environment' | 'mounts'>
+  /** Where the operator's own MCP servers are. */
+  readonly userServers?: UserPlace
+  /** Why a secret has no value for this holder, as far as it can be told now. */
+  readonly secretProblem?: (grant: SecretGrant, holder: SecretHolder) => Promise<string | undefined>
   readonly system: Pick<System, 'now' | 'random'>
 }
 
@@ -39,7 +45,7 @@ const NO_HARNESS = 'plain'
 
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
-  const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<FrozenLayers> => {
+  const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
     const policyDirs = [parts.presets, join(parts.home, 'policies')]
     const layers = await layersOf({
       home: parts.home,
@@ -48,18 +54,23 @@ export function createPlanning(parts: PlanningParts): Planning {
       sessionFiles: request.policy,
       trust: parts.trust,
     })
-    return freezeLayers(withHarness(layers, request.harness), { policyDirs, into: names.policyFolder }, parts.system)
+    const { home, userServers: user } = parts
+    const found = withServers(withHarness(layers, request.harness), { home, policyDirs, user })
+    return { ...freezeLayers(found.layers, { policyDirs, into: names.policyFolder }, parts.system), kept: found.kept }
   }
   return {
     async prepare(request, names) {
       const frozen = await freeze(names, request)
-      const { policy } = frozen
+      const { policy, kept } = frozen
+      const { secretProblem } = parts
+      const holder = { workspace: names.workspace, ...(request.role !== undefined && { role: request.role }) }
+      if (secretProblem) await refuseMissingSecrets(policy, (grant) => secretProblem(grant, holder))
       const placeholders = createPlaceholders(policy.placeholders, names.id).values
       const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? NO_HARNESS, {
         workspace: WORKSPACE,
         secrets: policy.secrets.map(({ name }) => name),
         placeholders,
-        mcpServers: [],
+        mcpServers: sessionServers(policy, kept).map(({ registered }) => registered),
         now: parts.system.now(),
       })
       return {
@@ -77,7 +88,7 @@ export function createPlanning(parts: PlanningParts): Planning {
         policy: { files: frozen.files, restricted: frozen.restricted, policyDirs: frozen.policyDirs },
         filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
         requiresLease: policy.isLeaseRequired,
-        warnings: policy.warnings.map(formatDiagnostic),
+        warnings: [...policy.warnings.map(formatDiagnostic), ...(kept?.notes ?? [])],
       }
     },
     async refreeze(names, request) {

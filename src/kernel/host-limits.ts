@@ -368,4 +368,9 @@ export const HOST_LIMITS = {
   chatHoldMs: 20_000,
   /** After a failure later and later, up to so much. */
   chatPollMaxMs: 30_000,
+
+  /** A file with MCP servers; servers of one session, and values of one of them. */
+  mcpUserFileBytesMax: 4 * 1024 * 1024,
+  mcpServersMax: 64,
+  mcpFieldsMax: 64,
 } as const
