@@ -271,7 +271,7 @@ function printPolicy(policy: EffectivePolicy, layers: ReadonlyMap<string, string
     lines.push(`  ${credential.id}  ${describeCredential(credential)}  (${formatPlace(credential.from)})`)
   lines.push(`secrets${policy.secrets.length === 0 ? ' none' : ''}`)
   for (const secret of policy.secrets) lines.push(`  ${secret.name}  ${describeSecret(secret)}  (${formatPlace(secret.from)})`)
-  lines.push(...describeSession(policy), ...printHostCommands(policy.hostCommands))
+  lines.push(...describeSession(policy), ...printHostCommands(policy.hostCommands), ...describeGateway(policy))
   return `${lines.join('\n')}\n`
 }
 
@@ -298,6 +298,12 @@ function describeSession({ filesystem, session }: EffectivePolicy): string[] {
     from === undefined ? [] : [`  ${describeSetting(name, { value: String(value), from })}`],
   )
   return [lines.length === 0 ? 'session default' : 'session', ...lines]
+}
+
+function describeGateway({ gateway: { disabled } }: EffectivePolicy): string[] {
+  return disabled.length === 0
+    ? ['gateway default']
+    : ['gateway', ...disabled.map(({ value, from }) => `  ${describeSetting('disabled', { value, from })}`)]
 }
 
 function describeSetting(name: string, { value, from }: { readonly value: string; readonly from?: Place }): string {

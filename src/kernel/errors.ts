@@ -315,12 +315,15 @@ export type Refusal = {
 export class SallyportError extends Error {
   readonly code: ErrorCode
   readonly hint: string | undefined
+  /** After so long the same may pass. */
+  readonly retryAfterMs: number | undefined
 
-  constructor(code: ErrorCode, message: string, options: { hint?: string; cause?: unknown } = {}) {
+  constructor(code: ErrorCode, message: string, options: { hint?: string; cause?: unknown; retryAfterMs?: number } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.name = 'SallyportError'
     this.code = code
     this.hint = options.hint
+    this.retryAfterMs = options.retryAfterMs
   }
 
   /** Exit code of a command that ends with this error. */

@@ -1,5 +1,9 @@
 /** Codes of what agents ask of the host, of questions and of who answers them. */
 export const REQUEST_ERRORS = {
+  request_too_large: { to: 'agent', status: 413, means: 'The request to the gateway is larger than its method takes.' },
+  media_type_refused: { to: 'agent', status: 415, means: 'The body of a request to the gateway is not of the type application/json.' },
+  verb_not_allowed: { to: 'agent', status: 405, means: 'The gateway has something at this path, and not for this HTTP method.' },
+  rate_limited: { to: 'agent', status: 429, means: 'This method of the gateway was called too often. Try again after Retry-After.' },
   command_not_allowed: {
     to: 'agent',
     status: 403,

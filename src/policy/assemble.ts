@@ -11,6 +11,7 @@ import type {
 import { toCredential } from './credential-entries.ts'
 import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
+import { assembleGateway } from './gateway-section.ts'
 import { assembleHostCommands } from './host-commands/section.ts'
 import { formatPlace } from './place.ts'
 import type { Layer } from './layers.ts'
@@ -74,6 +75,7 @@ export function assemble(layers: readonly Layer[]): { effective: EffectivePolicy
       filesystem: assembleFilesystem(layers),
       session: assembleSession(layers),
       hostCommands: assembleHostCommands(layers),
+      gateway: assembleGateway(layers),
       mcpServers: mcp.servers,
       mcpUserServers: mcp.userServers,
     },

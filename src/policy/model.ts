@@ -1,5 +1,6 @@
 import type { Hostname } from '../kernel/hostname.ts'
 import type { Refusal } from '../kernel/errors.ts'
+import type { AgentMethod } from '../wire/agent-methods.ts'
 import type { Risk, Tier } from '../wire/question.ts'
 import type { Budget, CredentialFile, CredentialPlace, HeaderPlace, TokenExchange } from '../wire/credential.ts'
 import type { SecretSource } from '../wire/secret-source.ts'
@@ -141,8 +142,10 @@ export type Policy = {
   readonly filesystem: FilesystemPolicy
   /** What a session's containers are made of. The gate itself has no use for it. */
   readonly session: SessionPolicySection
-  /** What becomes of commands for the host. The gate itself has no use for it. */
+  /** What becomes of commands for the host. Of the gate's concern is only whether there are any. */
   readonly hostCommands: EffectiveHostCommands
+  /** What the agent may call. */
+  readonly gateway: EffectiveGateway
   /** What agents have of MCP servers besides the gate. */
   readonly mcpServers: readonly McpServer[]
   readonly warnings: readonly Diagnostic[]
@@ -286,6 +289,8 @@ export type EffectiveHostCommands = {
   readonly rules: readonly HostCommandRule[]
 }
 
+export type EffectiveGateway = { readonly disabled: readonly { readonly value: AgentMethod; readonly from: Place }[] }
+
 /** All layers put together, in the order in which they were read. */
 export type EffectivePolicy = {
   /** Every file that was read, in order. */
@@ -300,6 +305,7 @@ export type EffectivePolicy = {
   readonly filesystem: EffectiveFilesystem
   readonly session: EffectiveSession
   readonly hostCommands: EffectiveHostCommands
+  readonly gateway: EffectiveGateway
   readonly mcpServers: readonly EffectiveMcpServer[]
   readonly mcpUserServers: Said<'keep' | 'drop'>
 }

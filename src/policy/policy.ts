@@ -9,6 +9,7 @@ import { readLayers, type PolicyInput, type Sources } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
+import { withRestricted } from './gateway-section.ts'
 import { lintHostCommands, samplesOf } from './host-commands/lints.ts'
 import { writtenRules } from './host-commands/section.ts'
 import { readRestricted } from './restricted.ts'
@@ -39,6 +40,7 @@ export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
+export { disabledMethods } from './gateway-section.ts'
 export { decideHostCommand, exactPattern, nameRule, type HostCommandDecision } from './host-commands/host-commands.ts'
 export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
@@ -144,7 +146,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       ...effective,
       files: [...effective.files, ...restricted.files.map(({ file }) => file)],
       rules: [...effective.rules, ...restricted.rules],
-      hostCommands: { ...effective.hostCommands, rules: [...effective.hostCommands.rules, ...restricted.commands] },
+      ...withRestricted(effective, restricted),
     }
     return {
       ...compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths),
@@ -158,6 +160,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       filesystem: filesystemOf(effective),
       session: sessionOf(effective),
       hostCommands: whole.hostCommands,
+      gateway: whole.gateway,
       mcpServers: effective.mcpServers.map(({ from: _from, ...server }) => server),
       isLeaseRequired: effective.lease.value === 'required',
       warnings,

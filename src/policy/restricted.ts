@@ -2,9 +2,10 @@ import { LIMITS } from '../kernel/limits.ts'
 import { ruleProblems, toRule } from './assemble.ts'
 import { readDocument, type PolicyDocument } from './document.ts'
 import { entriesOf, valueAt } from './entries.ts'
+import { assembleGateway, gatewayBeyondRestriction } from './gateway-section.ts'
 import { commandsBeyondRestriction, restrictedCommands } from './host-commands/restricted.ts'
 import { readText, type Layer, type PolicyInput } from './layers.ts'
-import type { Diagnostic, EffectiveRule, HostCommandRule, Place } from './model.ts'
+import type { Diagnostic, EffectiveGateway, EffectiveRule, HostCommandRule, Place } from './model.ts'
 import { twice } from './names.ts'
 import { Network, PolicyFile, Rule } from './schema.ts'
 import { shapeProblems } from './shape.ts'
@@ -15,6 +16,8 @@ export type Restricted = {
   readonly rules: readonly EffectiveRule[]
   /** Denials and questions about host commands. */
   readonly commands: readonly HostCommandRule[]
+  /** Methods that are switched off. */
+  readonly gateway: EffectiveGateway
   readonly errors: readonly Diagnostic[]
   /** What the files say beyond denials and questions, each named. Errors as well, but ones that trust would settle. */
   readonly untrusted: readonly Diagnostic[]
@@ -66,6 +69,7 @@ export function readRestricted(inputs: readonly PolicyInput[]): Restricted {
   return {
     files,
     commands: commands.rules,
+    gateway: assembleGateway(layers),
     rules: read.map(({ rule }) => rule),
     errors: [...errors, ...commands.errors, ...read.flatMap(({ problems }) => problems), ...twice('rule', entries, 'id')],
     untrusted: layers.flatMap(({ document }) => beyondRestriction(document)),
@@ -79,7 +83,9 @@ const NOWHERE: Place = { file: '', line: 0, column: 0 }
 function beyondRestriction(document: PolicyDocument): Diagnostic[] {
   const layer = { document }
   const found: Diagnostic[] = []
-  const sections = Object.keys(PolicyFile.shape).filter((key) => !['version', 'network', 'extends', 'host_commands'].includes(key))
+  const sections = Object.keys(PolicyFile.shape).filter(
+    (key) => !['version', 'network', 'extends', 'host_commands', 'gateway'].includes(key),
+  )
   for (const key of sections) {
     const value = valueAt(document.data, [key])
     if (value === undefined) continue
@@ -99,7 +105,7 @@ function beyondRestriction(document: PolicyDocument): Diagnostic[] {
       for (const key of Object.keys(Rule.shape).filter((name) => !RULE_KEYS.has(name)))
         if (valueAt(raw, [key]) !== undefined) found.push({ ...from, message: `rule ${quote(id)} has ${key}` })
   }
-  return [...found, ...commandsBeyondRestriction(document)]
+  return [...found, ...commandsBeyondRestriction(document), ...gatewayBeyondRestriction(document)]
 }
 
 function describeEntry(section: string, raw: unknown): string {

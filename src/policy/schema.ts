@@ -5,6 +5,7 @@ import { LIMITS } from '../kernel/limits.ts'
 import { parseResource } from './resources.ts'
 import { McpSection, McpServerEntry } from './schema-mcp.ts'
 import { Filesystem, Session } from './schema-session.ts'
+import { Gateway } from './gateway-section.ts'
 import { HostCommands, PresenceSection } from './host-commands/schema.ts'
 import { parseUpstream } from './routes.ts'
 import { parseSource } from './sources.ts'
@@ -101,6 +102,7 @@ export const PolicyFile = z.strictObject({
   session: Session.optional().describe("What a session's containers are made of."),
   host_commands: HostCommands.optional().describe('What becomes of commands that an agent asks the host to run.'),
   presence: PresenceSection.optional().describe('How presence is proven when somebody is asked, by risk.'),
+  gateway: Gateway.optional().describe('What an agent may call at the gateway.'),
   mcp_servers: z.array(McpServerEntry).max(64).optional().describe('MCP servers that sessions have besides the gate.'),
   mcp: McpSection.optional().describe('What sessions have of MCP servers that are not named here.'),
 })

@@ -7,6 +7,7 @@ import { CredentialFile, FILE_KINDS } from './schema-files.ts'
 import { McpSection, McpServerEntry } from './schema-mcp.ts'
 import { Filesystem, Session } from './schema-session.ts'
 import { CommandRule, HostCommands, PresenceSection } from './host-commands/schema.ts'
+import { Gateway } from './gateway-section.ts'
 import { Network, NOT_YET, PolicyFile, RouteEntry, Rule, SecretEntry } from './schema.ts'
 
 type Path = readonly PropertyKey[]
@@ -36,6 +37,7 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
     ['allow', 'always_allow', 'ask', 'deny'].map((list) => [`host_commands.${list}[]`, Object.keys(CommandRule.shape)]),
   ),
   presence: Object.keys(PresenceSection.shape),
+  gateway: Object.keys(Gateway.shape),
   'mcp_servers[]': Object.keys(McpServerEntry.shape),
   mcp: Object.keys(McpSection.shape),
 }

@@ -42,7 +42,8 @@ export function statusOf(code: RefusalCode): number {
 /** The refusal that an error amounts to. Errors without a code of the table are faults of ours: their text stays here. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof SallyportError && isRefusalCode(error.code)) {
-    return { code: error.code, message: error.message, ...(error.hint !== undefined && { hint: error.hint }) }
+    const { code, message, hint, retryAfterMs } = error
+    return { code, message, ...(hint !== undefined && { hint }), ...(retryAfterMs !== undefined && { retryAfterMs }) }
   }
   return { code: 'internal', message: 'the request could not be handled' }
 }

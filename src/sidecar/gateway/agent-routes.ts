@@ -6,12 +6,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { AgentMethod, OutputView, RequestView } from '../../wire/agent-requests.ts'
 import { problem, refusalOf } from '../egress/refuse.ts'
-
-/**
- * Brings a request of the agent's to the controller, with the lease that it showed. @throws controller_unavailable, and whatever the
- * controller says of it
- */
-export type CallController = (call: { readonly lease: string; readonly method: AgentMethod; readonly params: unknown }) => Promise<unknown>
+import type { CallController } from './methods.ts'
 
 /**
  * What an agent asks of the host, as routes: each is one method of the controller's table, which looks at all of it. Nothing is decided

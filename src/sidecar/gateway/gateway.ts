@@ -11,9 +11,10 @@ import type { CheckLease } from '../egress/lease.ts'
 import { problem, writeRefusal } from '../egress/refuse.ts'
 import { refuseAtGateway, ROUTE_PREFIX } from '../egress/route.ts'
 import { refusalOfParser } from '../inbound/refusal-of-parser.ts'
-import { addAgentRoutes, type CallController } from './agent-routes.ts'
+import { addAgentRoutes } from './agent-routes.ts'
+import type { CallController } from './methods.ts'
 
-export type { CallController } from './agent-routes.ts'
+export type { CallController } from './methods.ts'
 
 /** Takes requests to reverse routes: they are egress, and go the way of all egress. */
 export type RouteTakers = {
