@@ -91,7 +91,11 @@ export function createTools(parts: ToolsParts): Tools {
         return {}
       }
       const running = await found.opening
-      if (request.do === 'receive') return running.receive(request.after ?? 0, signal)
+      if (request.do === 'receive') {
+        const answer = await running.receive(request.after ?? 0, signal)
+        if (answer.ended !== undefined) leave(session, request.connection)
+        return answer
+      }
       await running.send(request.message ?? '')
       return {}
     },
