@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SallyportError } from '../../kernel/errors.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Secret } from '../../kernel/secret.ts'
@@ -122,9 +122,11 @@ class Process implements ToolProcess {
       this.#how = how
       clearInterval(this.#looking)
       this.#stir()
-      await this.#sibling[Symbol.asyncDispose]().catch(() =>
-        this.#parts.log.warn(this.#parts.of, 'the container of an MCP server could not be removed yet'),
-      )
+      try {
+        await this.#sibling[Symbol.asyncDispose]()
+      } catch (error) {
+        this.#parts.log.warn({ ...this.#parts.of, code: codeOf(error) }, 'the container of an MCP server could not be removed yet')
+      }
       await this.#parts.record(how, exitCode, this.#scrubbed)
       this.#over.resolve()
     })()

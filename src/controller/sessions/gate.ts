@@ -114,7 +114,7 @@ function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSessio
   if (requests === undefined) return {}
   return {
     onAgent: (call, signal) => requests.call(id, call, signal),
-    onTool: (request, signal) => requests.tool(id, request, signal),
+    ...(requests.tool && { onTool: requests.tool.bind(requests, id) }),
     onAsk: (ask, signal) => requests.ask(id, ask, signal),
   }
 }

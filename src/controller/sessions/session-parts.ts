@@ -117,7 +117,7 @@ export type SessionParts = {
     call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
     ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
     /** A step of a connection with an MCP server in a container of its own. */
-    tool(session: string, request: ToolRequest, signal: AbortSignal): Promise<ToolAnswer>
+    tool?(session: string, request: ToolRequest, signal: AbortSignal): Promise<ToolAnswer>
     /** Withdraws its questions and ends its commands. Resolves when nothing of it goes on. */
     endSession(session: string): Promise<void>
   }
