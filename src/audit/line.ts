@@ -17,6 +17,8 @@ export type AuditEvent =
       /** Id that `finished` of the same request carries too. */
       readonly request: string
       readonly lane: Lane
+      /** Which of the session's side networks it came by: a container of the controller's, not the agent. */
+      readonly network?: string | undefined
       /** Whose traffic it is: the harness's own, or what the agent does. */
       readonly plane: 'control_plane' | 'agent'
       readonly scheme?: string | undefined

@@ -9,6 +9,17 @@ export const REQUEST_ERRORS = {
     status: 403,
     means: 'The policy denies this host command, or it is of a class that nothing can allow.',
   },
+  too_many_siblings: { to: 'agent', status: 429, means: 'As many containers run beside the agent as a session may have.' },
+  sibling_refused: {
+    to: 'agent',
+    status: 422,
+    means: 'What is to run beside the agent cannot: its command, a variable, a file or a folder.',
+  },
+  shell_missing: {
+    to: 'agent',
+    status: 422,
+    means: 'The image has no /bin/sh, by which secrets are handed to a program beside the agent.',
+  },
   command_disabled: { to: 'agent', status: 403, means: 'The policy has host commands switched off.' },
   login_required: { to: 'operator', exit: 1, means: 'The page is not logged in: its link was used or is too old, or its login has ended.' },
   origin_refused: {

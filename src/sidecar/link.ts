@@ -14,6 +14,7 @@ import {
   type Authority,
   type Secrets,
   type TestedServer,
+  type SideNetwork,
   type Welcome,
 } from '../wire/control.ts'
 import { openTransport, type Connection, type Transport } from './link-transport.ts'
@@ -35,6 +36,10 @@ export type LinkHandlers = {
   onPolicy(): Promise<void>
   /** Digest of the policy that is in force. */
   policyDigest(): string
+  /** Side networks that its ways are open in. */
+  ways(): readonly SideNetwork[]
+  /** @throws listen_failed, overloaded, config_invalid */
+  onWays(network: SideNetwork, open: boolean): Promise<void>
   /** How many tunnels and exchanges were cut. */
   onRevoked(): Promise<number>
   /** An MCP server, tried for the operator. `pass` stands for a lease. @throws mcp_server_unknown, mcp_server_failed */
@@ -223,7 +228,7 @@ class ReconnectingLink implements Link {
         const sealed = sealUnderLease(lease, JSON.stringify(this.#authority), this.#system)
         await channel.request('AUTHORITY', { sealed })
       }
-      await channel.request('READY', { policy: serving.handlers.policyDigest() })
+      await channel.request('READY', { policy: serving.handlers.policyDigest(), ways: serving.handlers.ways() })
       this.#channel = channel
       if (serving.outgoing) await (this.#forwarding = this.#forward(channel, serving.outgoing, ending.signal))
     })
@@ -268,6 +273,11 @@ class ReconnectingLink implements Link {
       case 'MCP_TEST': {
         const { server, pass } = FROM_CONTROLLER.MCP_TEST.params.parse(params)
         return await handlers.onServerTest(server, pass)
+      }
+      case 'WAYS': {
+        const { open, ...network } = FROM_CONTROLLER.WAYS.params.parse(params)
+        await handlers.onWays(network, open)
+        return {}
       }
       case 'REVOKE':
         this.#isEnded = true
