@@ -305,6 +305,8 @@ export const HOST_LIMITS = {
   /** Calls of one session to the controller: a minute, and at once. */
   agentCallsPerMinuteMax: 600,
   agentBurstCallsMax: 60,
+  /** Whether the policy leaves an agent the look at its requests is looked up at most so often. */
+  policyLookMs: 1_000,
   /** Calls of one method at one gate, a minute and at once: what only looks, and what begins something or reads files of the host. */
   lookCallsPerMinuteMax: 600,
   lookCallsBurstMax: 120,
@@ -342,6 +344,12 @@ export const HOST_LIMITS = {
   /** Pieces of a request's output that are kept for who streams it. */
   outputPiecesMax: 2_048,
   outputPiecesBytesMax: 1_048_576,
+  /** Of one answer, pieces and their characters: a frame of the channel has a bound. */
+  outputPiecesAtOnceMax: 512,
+  outputCharsAtOnceMax: 524_288,
+  /** A stream of output looks again so much later, and after it was told that there is too much going on. */
+  outputPaceMs: 250,
+  outputPauseMs: 1_000,
   /** A host command as it is asked for: arguments, their bytes, and the bytes of environment that its rule adds. */
   commandArgumentsMax: 4_096,
   commandArgumentBytesMax: 64 * 1024,

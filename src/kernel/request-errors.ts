@@ -27,6 +27,11 @@ export const REQUEST_ERRORS = {
     exit: 1,
     means: 'A request to the page’s listener is not one of the operator’s own page, and was not looked at.',
   },
+  origin_not_allowed: {
+    to: 'agent',
+    status: 403,
+    means: 'A web page of another origin calls the gate’s tools. Nothing of it was looked at.',
+  },
   login_not_found: { to: 'operator', exit: 1, means: 'No page is logged in by this id.' },
   page_off: { to: 'operator', exit: 1, means: 'The daemon has no page: it was started without one.' },
   terminal_unsafe: {

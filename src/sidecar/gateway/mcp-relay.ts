@@ -7,6 +7,7 @@ import type { McpServer } from '../../policy/policy.ts'
 import type { Handle } from '../egress/handle.ts'
 import { refusalOf } from '../egress/refuse.ts'
 import type { McpSession } from './mcp-sessions.ts'
+import type { ConnectToolServer } from './mcp-routes.ts'
 import { openRouteChannel } from './route-channel.ts'
 import { openToolChannel, type AskTool, type ChannelEvents, type ServerChannel } from './server-channel.ts'
 import { createToolFilter, type Message } from './tool-filter.ts'
@@ -19,9 +20,6 @@ export type RelayParts = {
   /** I3: on disk before a call goes on. @throws audit_unavailable */
   readonly audit: (event: AuditEvent) => Promise<void>
 }
-
-/** Connects the session of an MCP client with the server that it asks for. @throws mcp_server_unknown, mcp_server_failed and its kin */
-export type ConnectServer = (name: string, lease: string, session: McpSession) => Promise<void>
 
 /** A server that the gate stands before. @throws mcp_server_unknown */
 export function serverOf(servers: readonly McpServer[], name: string): McpServer {
@@ -42,8 +40,11 @@ export async function openServer(parts: RelayParts, server: McpServer, pass: str
   return server.kind === 'http' ? openRouteChannel(parts.handle, server, events) : openToolChannel(parts.askTool, server.name, pass, events)
 }
 
-/** What stands between agents and their MCP servers: passes messages on as they are, but for tools that are not theirs. */
-export function createMcpRelay(parts: RelayParts): ConnectServer {
+/**
+ * What stands between agents and their MCP servers: passes messages on as they are, but for tools that are not theirs. What it gives
+ * rejects with mcp_server_unknown, mcp_server_failed and its kin.
+ */
+export function createMcpRelay(parts: RelayParts): ConnectToolServer {
   return async (name, lease, session) => {
     const relayed = new RelayedSession(parts, serverOf(parts.servers(), name), session)
     await relayed.open(lease)
