@@ -5,13 +5,15 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
-import { formatDiagnostic, type Policy, type SecretGrant } from '../policy/policy.ts'
+import { formatDiagnostic, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 import { refuseMissingSecrets, sessionServers, withServers, type UserPlace } from './mcp-servers/mcp-servers.ts'
+import type { PlannedServers, ServersQuery } from './mcp-servers/operator-servers.ts'
 import { WORKSPACE } from './sessions/agent-environment.ts'
 import { freezeLayers, frozenPolicy } from './sessions/frozen-layers.ts'
 import { buildCommandOf, harnessOf, type Harness } from './sessions/harness.ts'
-import { layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import { inputsOf, layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import { realWorkspace } from './sessions/workspace-file.ts'
 import { policyFolder } from './sessions/session-names.ts'
 import type { PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
 import type { TrustStore } from './sessions/workspace-trust.ts'
@@ -36,6 +38,8 @@ export type Planning = {
   prepare(request: UpRequest, names: PlannedNames): Promise<SessionPlan>
   /** The session's policy as its files are now, in the place of the one before. @throws the same: then that one stays */
   refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
+  /** What MCP servers a session would have. Nothing is written. @throws the same, and mcp_config_invalid */
+  servers(query: ServersQuery): Promise<PlannedServers>
   /** Of a session's policy as it was frozen last. @throws policy_not_found, policy_invalid */
   policyDigest(session: string): string
 }
@@ -45,18 +49,15 @@ const NO_HARNESS = 'plain'
 
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
+  const policyDirs = [parts.presets, join(parts.home, 'policies')]
+  const layersFor = async (workspace: string, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
+    const { home, trust, userServers: user } = parts
+    const layers = await layersOf({ home, workspace, role: request.role, sessionFiles: request.policy, trust })
+    return withServers(withHarness(layers, request.harness), { home, policyDirs, user })
+  }
   const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
-    const policyDirs = [parts.presets, join(parts.home, 'policies')]
-    const layers = await layersOf({
-      home: parts.home,
-      workspace: names.workspace,
-      role: request.role,
-      sessionFiles: request.policy,
-      trust: parts.trust,
-    })
-    const { home, userServers: user } = parts
-    const found = withServers(withHarness(layers, request.harness), { home, policyDirs, user })
-    return { ...freezeLayers(found.layers, { policyDirs, into: names.policyFolder }, parts.system), kept: found.kept }
+    const { layers, kept } = await layersFor(names.workspace, request)
+    return { ...freezeLayers(layers, { policyDirs, into: names.policyFolder }, parts.system), kept }
   }
   return {
     async prepare(request, names) {
@@ -93,6 +94,13 @@ export function createPlanning(parts: PlanningParts): Planning {
     },
     async refreeze(names, request) {
       await freeze(names, request)
+    },
+    async servers({ workspace, policy: files, role, harness }) {
+      const named = { policy: files, ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
+      const { layers, kept } = await layersFor(workspace, named)
+      const inputs = inputsOf(layers)
+      const policy = loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted })
+      return { policy, kept, holder: { workspace: realWorkspace(workspace), ...(role !== undefined && { role }) } }
     },
     policyDigest: (session) => frozenPolicy(policyFolder(parts.home, session)).digest,
   }

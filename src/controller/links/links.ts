@@ -2,7 +2,18 @@ import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { AgentCall, Ask, AskAnswer, Authority, ChainMark, SecretBundle, SideNetwork, TestedServer, ToolAnswer, ToolRequest } from '../../wire/control.ts'
+import type {
+  AgentCall,
+  Ask,
+  AskAnswer,
+  Authority,
+  ChainMark,
+  SecretBundle,
+  SideNetwork,
+  TestedServer,
+  ToolAnswer,
+  ToolRequest,
+} from '../../wire/control.ts'
 import { openLinkedSession } from './linked-session.ts'
 
 /** What the links know of one session, and whom they tell. */

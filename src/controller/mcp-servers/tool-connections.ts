@@ -177,7 +177,9 @@ async function start(parts: ToolsParts, session: string, server: Stdio, connecti
   } catch (error) {
     await record(codeOf(error))
     if (error instanceof SallyportError) throw error
-    throw new SallyportError('mcp_server_failed', `the MCP server "${server.name}" could not be started (${codeOf(error)})`, { cause: error })
+    throw new SallyportError('mcp_server_failed', `the MCP server "${server.name}" could not be started (${codeOf(error)})`, {
+      cause: error,
+    })
   }
 }
 

@@ -64,7 +64,8 @@ class Process implements ToolProcess {
     void this.#read()
     void this.#log()
     void sibling.exited.then(
-      ({ exitCode, outOfMemory }) => this.#end(outOfMemory ? 'needed more memory than it may have' : `ended with code ${exitCode}`, exitCode),
+      ({ exitCode, outOfMemory }) =>
+        this.#end(outOfMemory ? 'needed more memory than it may have' : `ended with code ${exitCode}`, exitCode),
       () => this.#end('was lost'),
     )
   }
@@ -96,7 +97,9 @@ class Process implements ToolProcess {
     this.#stir()
     if (this.#messages.length === 0 && this.#how === undefined) {
       const waiting = new AbortController()
-      const late = sleep(LIMITS.toolReceiveMs, undefined, { signal: AbortSignal.any([signal, waiting.signal]), ref: false }).catch(() => undefined)
+      const late = sleep(LIMITS.toolReceiveMs, undefined, { signal: AbortSignal.any([signal, waiting.signal]), ref: false }).catch(
+        () => undefined,
+      )
       while (this.#messages.length === 0 && this.#how === undefined) {
         const isLate = await Promise.race([late.then(() => true), this.#stirred.promise.then(() => false)])
         if (isLate) break
