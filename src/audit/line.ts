@@ -17,6 +17,8 @@ export type AuditEvent =
       /** Id that `finished` of the same request carries too. */
       readonly request: string
       readonly lane: Lane
+      /** Which of the session's side networks it came by: a container of the controller's, not the agent. */
+      readonly network?: string | undefined
       /** Whose traffic it is: the harness's own, or what the agent does. */
       readonly plane: 'control_plane' | 'agent'
       readonly scheme?: string | undefined
@@ -164,6 +166,55 @@ export type RequestAuditEvent =
       readonly exit_code?: number | undefined
       readonly signal?: string | undefined
       readonly bytes: number
+      readonly duration_ms: number
+    }
+  | {
+      /** An agent asks for a handle: before anything is looked for, asked or given. */
+      readonly event: 'secret_requested'
+      readonly request: string
+      readonly of: string
+      readonly name: string
+      readonly scope: string
+      /** `allow`: the policy says so, and nobody is asked. */
+      readonly decision: 'allow' | 'ask'
+      /** What is behind the name, as the operator is told it. */
+      readonly source: string
+      readonly state: string
+    }
+  | {
+      /** Before the handle is given. */
+      readonly event: 'secret_granted'
+      readonly request: string
+      readonly of: string
+      readonly name: string
+      readonly scope: string
+      readonly source: string
+      readonly question?: string | undefined
+      /** ISO 8601. */
+      readonly expires: string
+    }
+  | {
+      /** A command with secrets: before anybody is asked, and before anything of it is done. */
+      readonly event: 'use_decided'
+      readonly request: string
+      readonly of: string
+      readonly command: string
+      /** Names, joined by ",". */
+      readonly secrets: string
+      readonly decision: 'ask' | 'deny'
+      readonly code?: string | undefined
+    }
+  | {
+      readonly event: 'use_finished'
+      readonly request: string
+      readonly of: string
+      readonly question?: string | undefined
+      readonly code?: string | undefined
+      readonly exit_code?: number | undefined
+      /** Bytes that it printed, files that it left for the agent, and those that were kept from it. */
+      readonly bytes: number
+      readonly files: number
+      readonly withheld: number
       readonly duration_ms: number
     }
 

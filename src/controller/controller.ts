@@ -81,6 +81,8 @@ export async function openController(config: ControllerConfig, log: Log, system:
       state,
       leases,
       secrets,
+      providers,
+      vault,
       workspace,
       audit,
       late,

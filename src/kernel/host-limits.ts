@@ -61,6 +61,8 @@ export const HOST_LIMITS = {
   /** A passphrase that is chosen; what opens something may be shorter. */
   passphraseCharsMin: 12,
   passphraseCharsMax: 1_024,
+  /** What a passphrase or password that is chosen now costs in scrypt, as N: 128 MiB of memory and a third of a second for each guess. */
+  scryptCost: 2 ** 17,
   /** What a vault may ask of scrypt, as N: 512 MiB of memory. Its record could be anybody's. */
   scryptCostMax: 2 ** 19,
   /** What an exported file may ask of PBKDF2: two seconds or so. */
@@ -147,6 +149,25 @@ export const HOST_LIMITS = {
   sidecarCpusMax: 1,
   sidecarProcessesMax: 256,
   probeMemoryBytes: 512 * 1024 ** 2,
+  /** Containers beside one agent at the same time: more are 429 `too_many_siblings`. Its /24 has room for two more, while networks go. */
+  siblingsMax: 12,
+  /** What each is given at most, and never more than the agent. */
+  siblingMemoryBytes: 2 * 1024 ** 3,
+  siblingCpusMax: 2,
+  siblingProcessesMax: 256,
+  siblingScratchBytes: 512 * 1024 ** 2,
+  /** Its variables, the longest text among them (the kernel takes 128 KiB of one with its name), and the files that are pinned in it. */
+  siblingVariablesMax: 64,
+  siblingTextBytesMax: 96 * 1024,
+  siblingPinnedFilesMax: 32,
+  siblingPinnedBytesMax: 16 * 1024 ** 2,
+  /** A gate has so long to say that its ways to one are closed: its network goes in any case. */
+  siblingWaysCloseMs: 2_000,
+  /** What it wrote to `/output` is counted this often; so many names are the most. */
+  siblingOutputLookMs: 250,
+  siblingOutputNamesMax: 2_000,
+  /** Room on the disk that it may take besides, for blocks that are not full and those that a file system takes in advance. */
+  siblingOutputRoomBytes: 16 * 1024 ** 2,
   /** Writable folders of a container that live in memory. */
   scratchBytes: 1024 ** 3,
   scratchSmallBytes: 64 * 1024 ** 2,
@@ -157,6 +178,8 @@ export const HOST_LIMITS = {
   containerLogFilesMax: 3,
   /** Certificates of an image, one file: a larger one is not taken for one. */
   imageFileBytesMax: 8 * 1024 ** 2,
+  /** Folders of a PATH that a program of an image is looked for in. */
+  imagePathFoldersMax: 64,
   /** Links that are followed to a file of an image. */
   imageLinksMax: 16,
   /** One frame of a container's output as the engine sends it. */

@@ -16,6 +16,7 @@ import { readRestricted } from './restricted.ts'
 import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
 import { filesystemOf, sessionOf } from './sections.ts'
+import { findTcpPorts } from './tcp-ports.ts'
 
 export type {
   AllowedRule,
@@ -148,8 +149,10 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       rules: [...effective.rules, ...restricted.rules],
       ...withRestricted(effective, restricted),
     }
+    const compiled = compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths)
     return {
-      ...compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths),
+      ...compiled,
+      tcpPorts: findTcpPorts(rules, effective.mode.value, compiled.decideTunnel),
       routes: effective.routes.map(toRoute),
       judgeAddresses,
       judgeName,

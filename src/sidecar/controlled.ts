@@ -6,12 +6,13 @@ import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { authorityFrom, type Authority } from '../pki/pki.ts'
-import { FROM_SIDECAR, type Secrets } from '../wire/control.ts'
+import { FROM_SIDECAR, type Secrets, type SideNetwork } from '../wire/control.ts'
 import type { AskOperator } from './egress/asking.ts'
 import type { CheckLease } from './egress/lease.ts'
 import type { Reloading, ReloadParts } from './enforcement.ts'
 import type { CallController } from './gateway/gateway.ts'
 import { openLink, type LinkConfig } from './link.ts'
+import type { SideNetworks } from './side-networks.ts'
 
 /** What a gate has from its controller. */
 export type Controlled = AsyncDisposable & {
@@ -34,6 +35,7 @@ export type ServeParts = {
   /** Forgets what was made of secrets. */
   readonly forget: () => void
   readonly outgoing: Outgoing | undefined
+  readonly sideNetworks: Pick<SideNetworks, 'open' | 'change'>
 }
 
 /**
@@ -65,7 +67,7 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
       )
     },
     callController: (call) => link.ask('AGENT', call, LIMITS.requestWaitMaxMs + LIMITS.requestAnswerMs),
-    serve({ reloading, replaced, serially, forget, outgoing }) {
+    serve({ reloading, replaced, serially, forget, outgoing, sideNetworks }) {
       // I34
       const end = async (how: 'wipe' | 'revoke', reason: Refusal): Promise<number> => {
         inForce = undefined
@@ -86,6 +88,8 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
           }),
         onPolicy: () => serially(() => reloading.replacePolicy(replaced)),
         policyDigest: () => reloading.enforcement().policy.digest,
+        ways: () => sideNetworks.open,
+        onWays: (network: SideNetwork, open: boolean) => sideNetworks.change(network, open),
         onRevoked() {
           leases = []
           return end('revoke', REVOKED)

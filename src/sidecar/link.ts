@@ -13,6 +13,7 @@ import {
   OFFER,
   type Authority,
   type Secrets,
+  type SideNetwork,
   type Welcome,
 } from '../wire/control.ts'
 import { openTransport, type Connection, type Transport } from './link-transport.ts'
@@ -34,6 +35,10 @@ export type LinkHandlers = {
   onPolicy(): Promise<void>
   /** Digest of the policy that is in force. */
   policyDigest(): string
+  /** Side networks that its ways are open in. */
+  ways(): readonly SideNetwork[]
+  /** @throws listen_failed, overloaded, config_invalid */
+  onWays(network: SideNetwork, open: boolean): Promise<void>
   /** How many tunnels and exchanges were cut. */
   onRevoked(): Promise<number>
   /** No controller for longer than it granted. */
@@ -220,7 +225,7 @@ class ReconnectingLink implements Link {
         const sealed = sealUnderLease(lease, JSON.stringify(this.#authority), this.#system)
         await channel.request('AUTHORITY', { sealed })
       }
-      await channel.request('READY', { policy: serving.handlers.policyDigest() })
+      await channel.request('READY', { policy: serving.handlers.policyDigest(), ways: serving.handlers.ways() })
       this.#channel = channel
       if (serving.outgoing) await (this.#forwarding = this.#forward(channel, serving.outgoing, ending.signal))
     })
@@ -262,6 +267,11 @@ class ReconnectingLink implements Link {
       case 'POLICY':
         await handlers.onPolicy()
         return {}
+      case 'WAYS': {
+        const { open, ...network } = FROM_CONTROLLER.WAYS.params.parse(params)
+        await handlers.onWays(network, open)
+        return {}
+      }
       case 'REVOKE':
         this.#isEnded = true
         return { cut: await handlers.onRevoked() }

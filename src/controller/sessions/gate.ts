@@ -8,6 +8,7 @@ import { isTrusted } from './session-files.ts'
 import { sessionFolder, socketFolder } from './session-names.ts'
 import type { LinkedSession } from '../links/links.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
+import { noSiblings, type SiblingsHeld } from './siblings-held.ts'
 
 /** What is in memory of a session that lives. */
 export type LiveSession = {
@@ -27,6 +28,7 @@ export type LiveSession = {
   rising: readonly [AbortSignal] | undefined
   /** Opened at the first forwarded connection. */
   relay: Promise<Relay> | undefined
+  readonly siblings: SiblingsHeld
 }
 
 export function newLive(id: string): LiveSession {
@@ -42,6 +44,7 @@ export function newLive(id: string): LiveSession {
     said: undefined,
     rising: undefined,
     relay: undefined,
+    siblings: noSiblings(),
   }
 }
 

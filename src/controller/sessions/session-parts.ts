@@ -68,6 +68,9 @@ export type WorkspaceMounts = {
   readonly kept: unknown
 }
 
+/** What a container beside the agent has of it. */
+export type WorkspacePart = Pick<WorkspaceMounts, 'mounts' | 'environment'>
+
 export type AuthorityPair = ReturnType<LinkedSession['authority']>
 
 /** What sessions are built from. */
@@ -93,6 +96,12 @@ export type SessionParts = {
     watch(kept: unknown, onLost: (lines: readonly string[]) => void): Disposable
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
+    /**
+     * The same workspace once more, read-only, for a container beside the agent, which stands still meanwhile where something is hidden:
+     * no more of it than the agent has, and the same hidden.
+     * @throws workspace_suspect when it is not known where all is that was hidden; workspace_refused
+     */
+    beside(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>, kept: unknown): Promise<WorkspacePart>
     /** What was planted, a line each. Nothing is removed. */
     look(kept: unknown): Promise<readonly string[]>
     /** The same, compared with how the workspace is from now on. */

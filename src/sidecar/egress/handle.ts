@@ -20,6 +20,7 @@ import { forwardedRequestHeaders } from './headers.ts'
 import type { Held } from './held-body.ts'
 import type { Lease } from './lease.ts'
 import type { Live, LiveEntry } from './live.ts'
+import type { Load } from './load.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import { readRoute } from './route.ts'
 import { createScrubbedAgent, scrubbableRequest, type ScrubPlan } from './scrub/scrubbed-agent.ts'
@@ -39,6 +40,7 @@ export type HandleParts = {
   /** Bodies that wait whole for their credentials, of all requests together. */
   readonly held: Held
   readonly scrubbing: Scrubbing
+  readonly load: Load
   readonly log: Log
 }
 
@@ -50,12 +52,12 @@ export type Handle = (agent: Agent, by: CameBy) => Promise<void>
 
 /** The story of a request: facts → decision → ask → budget → audit → addresses → credential → forward → scrub → audit. */
 export function createHandle(parts: HandleParts): Handle {
-  let running = 0
+  const { load } = parts
   return (agent, by) =>
     parts.exchanges.run(laneOf(by), async (exchange) => {
-      running += 1
+      load.requests += 1
       try {
-        if (running > LIMITS.requestsMax) {
+        if (load.requests > LIMITS.requestsMax) {
           return await refuse(exchange, agent, knownOf(by), { code: 'overloaded', message: 'too many requests at once' })
         }
         const enforced = parts.enforcement()
@@ -88,7 +90,7 @@ export function createHandle(parts: HandleParts): Handle {
         )
         give(agent, refusal, exchange, {})
       } finally {
-        running -= 1
+        load.requests -= 1
       }
     })
 }

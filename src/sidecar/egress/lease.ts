@@ -52,6 +52,11 @@ export function createLease(check: CheckLease = () => false): Lease {
   }
 }
 
+/** Where only the controller puts containers: to be there is the proof, and nothing has to be shown. */
+export function givenLease({ without }: Pick<Lease, 'without'>): Lease {
+  return { refusalOf: () => undefined, refusalOfTunnel: () => undefined, isShown: () => true, checkFor: () => undefined, without }
+}
+
 const REFUSAL: Refusal = {
   code: 'lease_required',
   message: 'the policy wants the lease of the session',

@@ -188,7 +188,8 @@ function headOf({ raw }: FastifyRequest): Parameters<typeof refuseAtGateway>[0] 
 
 const isRoute = ({ url }: IncomingMessage): boolean => url?.startsWith(ROUTE_PREFIX) === true
 
-function createGatewayServer(handler: (request: IncomingMessage, response: ServerResponse) => void, routes: RouteTakers): Server {
+/** Takes requests as Node reads them, those to reverse routes apart. */
+export function createGatewayServer(handler: (request: IncomingMessage, response: ServerResponse) => void, routes: RouteTakers): Server {
   const server = createServer({
     maxHeaderSize: LIMITS.headBytesMax,
     headersTimeout: LIMITS.headTimeoutMs,
