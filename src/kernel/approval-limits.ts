@@ -50,9 +50,6 @@ export const APPROVAL_LIMITS = {
   handlesOfTextMax: 64,
   /** All texts of one command with the values in them. */
   useTextsBytesMax: 256 * 1024,
-  /** Files of the workspace that a command with secrets gets copies of: so many, and together so long. */
-  useFilesMax: 64,
-  useFilesBytesMax: 16 * 1024 ** 2,
   /** A command with secrets runs so long at most. */
   useMs: 600_000,
   /** What such a command may leave in /output: bytes, entries, folders in folders, and the bytes that a compressed file is expanded to. */

@@ -237,12 +237,15 @@ test('persisted changes the operator’s policy for the workspace by what was sh
   const { change } = subjectOf(question)
   assert.equal(question.risk.level, 'dangerous')
   assert.equal(question.tier, 'T1')
-  assert.match(change?.diff ?? '', /^\+.*name: POSTGRES_PROD_PASSWORD.*vault:POSTGRES_PROD_PASSWORD.*method:secret.use_in/m)
+  assert.match(
+    change?.diff ?? '',
+    /@@\n # mine\n version: 1\n network: .*\n\+secrets:\n\+ {2}- name: POSTGRES_PROD_PASSWORD\n\+ {4}source: vault:POSTGRES_PROD_PASSWORD\n\+ {4}resources:\n\+ {6}- method:secret.use_in\n$/,
+  )
   assert.doesNotMatch(readFileSync(setting.policyFile, 'utf8'), /secrets/)
   await setting.yes(question)
   assert.match((await setting.ended(view)).handle ?? '', /^sph_/)
   assert.match(readFileSync(setting.policyFile, 'utf8'), /^# mine\nversion: 1\nnetwork: \{ ?mode: restricted ?\} # as it was\nsecrets:/)
-  const later = await setting.ended(await setting.begin(KEY, 'session', 's-2'))
+  const later = await setting.ended(await setting.begin(KEY, 'session', 's-2'), 's-2')
   assert.equal(later.status, 'done')
   assert.ok((await setting.proposals.list()).some(({ id }) => id === question.id))
 })

@@ -1,4 +1,4 @@
-import { isMap, isSeq, parseDocument, YAMLMap, YAMLSeq } from 'yaml'
+import { isMap, isSeq, parseDocument, YAMLSeq, type YAMLMap } from 'yaml'
 import { describeSource } from '../../policy/policy.ts'
 import { BY_POLICY, type KnownSecret } from './known-secret.ts'
 
@@ -10,6 +10,8 @@ import { BY_POLICY, type KnownSecret } from './known-secret.ts'
 export function persistedPolicy(text: string | undefined, name: string, { source, grant }: KnownSecret): string | undefined {
   const document = parseDocument(text ?? 'version: 1\n', { version: '1.2', uniqueKeys: true })
   if (document.errors.length > 0 || !isMap(document.contents)) return undefined
+  // As they are written there: the difference is what is asked about.
+  const written = (): string => document.toString({ lineWidth: 0, flowCollectionPadding: /[{[] /.test(text ?? '') })
   const listed = document.get('secrets', true)
   if (listed !== undefined && !isSeq(listed)) return undefined
   const secrets = listed ?? new YAMLSeq()
@@ -19,13 +21,13 @@ export function persistedPolicy(text: string | undefined, name: string, { source
     if (resources === undefined) own.set('resources', document.createNode([...usesWithoutRoutes(grant?.uses), BY_POLICY], { flow: true }))
     else if (isSeq(resources)) resources.add(BY_POLICY)
     else return undefined
-    return String(document)
+    return written()
   }
   // The same name in two files is a mistake: the one that has it is not this one.
   if (grant !== undefined) return undefined
-  secrets.add(document.createNode({ name, source: describeSource(source), resources: [BY_POLICY] }, { flow: true }))
+  secrets.add(document.createNode({ name, source: describeSource(source), resources: [BY_POLICY] }))
   if (listed === undefined) document.set('secrets', secrets)
-  return String(document)
+  return written()
 }
 
 /** What an entry says that names no resources. Routes come with `inject` by themselves. */

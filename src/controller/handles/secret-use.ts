@@ -1,5 +1,6 @@
 import { codeOf, ERRORS, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { Secret } from '../../kernel/secret.ts'
 import type { System } from '../../kernel/system.ts'
 import type { RequestAuditEvent } from '../../audit/audit.ts'
 import type { Question, QuestionWish } from '../../wire/question.ts'
@@ -7,6 +8,7 @@ import type { Approvals } from '../approvals/approvals.ts'
 import type { Providers } from '../providers/providers.ts'
 import { denialOf } from '../requests/endings.ts'
 import type { Ending, OpenRequest, RequestPlace } from '../requests/requests.ts'
+import { checkWish } from '../sessions/sibling-wish.ts'
 import { sessionFolder } from '../sessions/session-names.ts'
 import type { Sessions, SiblingWish } from '../sessions/sessions.ts'
 import type { HandleBook } from './handle-book.ts'
@@ -99,6 +101,7 @@ async function recorded(parts: SecretUseParts, place: RequestPlace, wish: UseWis
   let prepared: PreparedUse
   try {
     prepared = await prepareUse({ ...parts, image: (session) => parts.siblings.siblingImage(session) }, place, wish)
+    checkWish(wishOf(prepared, standIns(prepared), parts.home, request.id))
   } catch (error) {
     await record([], codeOf(error))
     throw error
@@ -177,6 +180,14 @@ async function stillThere(parts: SecretUseParts, place: RequestPlace, { subject,
 function calledOff(): SallyportError {
   return new SallyportError('command_cancelled', 'it was called off')
 }
+
+/** In the place of values that nobody has read yet. */
+function standIns({ templates: { variables, stdin } }: PreparedUse): UseValues {
+  const entries = Object.keys(variables).map((name) => [name, STAND_IN] as const)
+  return { variables: Object.fromEntries(entries), ...(stdin && { stdin: STAND_IN }), searched: [] }
+}
+
+const STAND_IN = new Secret('a value', '-')
 
 function wishOf({ subject, files, plain }: PreparedUse, values: UseValues, folder: string, id: string): SiblingWish {
   return {

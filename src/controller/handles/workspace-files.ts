@@ -16,6 +16,8 @@ const PINNED = '/sallyport/pinned'
 /** A file that an argument names, as it was when it was looked at. */
 export type HeldFile = PinnedFile & { readonly content: Buffer }
 
+type FileContent = Omit<HeldFile, 'argument' | 'prefix' | 'at'>
+
 export type WorkspaceView = {
   /** Of the host. */
   readonly workspace: string
@@ -52,14 +54,14 @@ export async function filesOf(argv: readonly string[], view: WorkspaceView): Pro
   const root = await realpath(view.workspace)
   const hidden = readHidePatterns(view.hide)
   const held: HeldFile[] = []
-  let bytesLeft: number = LIMITS.useFilesBytesMax
+  let bytesLeft: number = LIMITS.siblingPinnedBytesMax
   for (const [argument, token] of argv.entries()) {
     // A bare name of a program is looked for in the image alone.
     if (argument === 0 && !token.includes('/')) continue
     for (const prefix of argument === 0 ? [''] : prefixesOf(token)) {
       const found = await readOne(token.slice(prefix.length), { root, cwd: view.cwd, hidden, bytesLeft, argument })
       if (found === undefined) continue
-      if (held.length >= LIMITS.useFilesMax) throw tooMuch(argument, `there are more than ${LIMITS.useFilesMax}`)
+      if (held.length >= LIMITS.siblingPinnedFilesMax) throw tooMuch(argument, `there are more than ${LIMITS.siblingPinnedFilesMax}`)
       bytesLeft -= found.content.length
       const at = posix.join(PINNED, String(held.length), posix.basename(found.path))
       held.push({ argument, prefix, ...found, at })
@@ -77,6 +79,8 @@ export function withCopies(argv: readonly string[], files: readonly PinnedFile[]
   })
 }
 
+const TOO_LONG = `they have more than ${LIMITS.siblingPinnedBytesMax} bytes together`
+
 type Looking = {
   readonly root: string
   readonly cwd: string
@@ -85,10 +89,7 @@ type Looking = {
   readonly argument: number
 }
 
-async function readOne(
-  name: string,
-  { root, cwd, hidden, bytesLeft, argument }: Looking,
-): Promise<Omit<HeldFile, 'argument' | 'prefix' | 'at'> | undefined> {
+async function readOne(name: string, { root, cwd, hidden, bytesLeft, argument }: Looking): Promise<FileContent | undefined> {
   if (name === '' || name.includes('\0')) return undefined
   const named = placeOf(name, cwd, root)
   if (named === undefined) return undefined
@@ -105,14 +106,27 @@ async function readOne(
     throw refuse(`cannot be read (${codeOf(error)})`)
   })
   if (handle === undefined) return undefined
-  await using _closing = handle
+  try {
+    return await readFrom(handle, { root, found, hidden, bytesLeft, refuse, full: () => tooMuch(argument, TOO_LONG) })
+  } finally {
+    await handle.close()
+  }
+}
+
+type Reading = Pick<Looking, 'root' | 'hidden' | 'bytesLeft'> & {
+  readonly found: string
+  readonly refuse: (why: string) => SallyportError
+  readonly full: () => SallyportError
+}
+
+/** Undefined for what is no regular file. */
+async function readFrom(handle: FileHandle, { root, found, hidden, bytesLeft, refuse, full }: Reading): Promise<FileContent | undefined> {
   const { mode, size, isFile } = await factsOf(handle)
   if (!isFile) return undefined
   if ((await pathOf(handle, found)) !== found) throw refuse('was moved while it was looked at')
   if (isOutOfSight(hidden, relative(root, found).split(sep))) throw refuse('is hidden from this session by the policy')
-  if (size > bytesLeft) throw tooMuch(argument, `they have more than ${LIMITS.useFilesBytesMax} bytes together`)
-  const content = await readWhole(handle, bytesLeft)
-  if (content === undefined) throw tooMuch(argument, `they have more than ${LIMITS.useFilesBytesMax} bytes together`)
+  const content = size > bytesLeft ? undefined : await readWhole(handle, bytesLeft)
+  if (content === undefined) throw full()
   return {
     path: inContainer(root, found),
     sizeBytes: content.length,
