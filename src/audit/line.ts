@@ -137,6 +137,7 @@ export type AuditEvent =
     }
   | RequestAuditEvent
   | QuestionEvent
+  | ToolEvent
   | { readonly event: 'stopped' }
   | {
       readonly event: 'recovered'
@@ -215,6 +216,37 @@ export type RequestAuditEvent =
       readonly bytes: number
       readonly files: number
       readonly withheld: number
+      readonly duration_ms: number
+    }
+
+/** What is done with MCP servers. Names of tools, and nothing that is said to them or by them. */
+export type ToolEvent =
+  | {
+      /** Of the gate: an agent calls a tool. */
+      readonly event: 'tool_called'
+      readonly server: string
+      readonly tool: string
+      readonly decision: 'allow' | 'deny'
+    }
+  | {
+      /** Of the controller: a server is about to be started in a container of its own. */
+      readonly event: 'tool_started'
+      readonly of: string
+      readonly server: string
+      readonly connection: string
+      /** What it gets, names joined by ",". */
+      readonly secret?: string | undefined
+    }
+  | {
+      readonly event: 'tool_ended'
+      readonly of: string
+      readonly server: string
+      readonly connection: string
+      /** How, in a word or two. */
+      readonly code: string
+      readonly exit_code?: number | undefined
+      /** Secrets that were in what it said: they were written over. */
+      readonly scrubbed?: number | undefined
       readonly duration_ms: number
     }
 

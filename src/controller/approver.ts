@@ -136,7 +136,7 @@ function siblingsOf(late: Late): Pick<Sessions, 'startSibling' | 'siblingImage'>
 }
 
 /** I53: The lease of a compose project's agent is not signed by us, and known by its digest. @throws unauthenticated */
-function checkAgentLease({ leases, state }: Pick<ApproverParts, 'leases' | 'state'>, session: string, lease: string): void {
+export function checkAgentLease({ leases, state }: Pick<ApproverParts, 'leases' | 'state'>, session: string, lease: string): void {
   const { project, agentLeases = [] } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
   if (project !== undefined && !state.isRevoked(session) && agentLeases.includes(leaseDigest(lease))) return
   try {

@@ -108,6 +108,13 @@ export const REQUEST_ERRORS = {
   command_out_of_memory: { to: 'agent', status: 500, means: 'The command needed more memory than its container has, and was ended.' },
   output_exceeded: { to: 'agent', status: 413, means: 'The command wrote more to /output than it may, and was ended.' },
   notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
+  mcp_config_invalid: {
+    to: 'operator',
+    exit: 2,
+    means: 'mcp.json, or what a policy says of MCP servers, cannot be used: a server is not what it must be, or a secret has no value.',
+  },
+  mcp_server_unknown: { to: 'agent', status: 404, means: 'The session has no MCP server of that name that the gate stands before.' },
+  mcp_server_failed: { to: 'agent', status: 502, means: 'The MCP server could not be started, ended, or said what is no message.' },
 } as const satisfies ErrorTable
 
 /** `agent` codes with the status of HTTP, `operator` codes with the exit code of a command. */

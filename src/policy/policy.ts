@@ -51,6 +51,7 @@ export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
 export { looksSecret, looksSecretArgument, readValue, secretsIn, type ValuePart } from './mcp-values.ts'
 export { routeOfServer, secretsOfServer } from './mcp-servers.ts'
+export { allowsTool } from './tool-names.ts'
 export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {

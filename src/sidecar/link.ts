@@ -13,6 +13,7 @@ import {
   OFFER,
   type Authority,
   type Secrets,
+  type TestedServer,
   type SideNetwork,
   type Welcome,
 } from '../wire/control.ts'
@@ -41,6 +42,8 @@ export type LinkHandlers = {
   onWays(network: SideNetwork, open: boolean): Promise<void>
   /** How many tunnels and exchanges were cut. */
   onRevoked(): Promise<number>
+  /** An MCP server, tried for the operator. `pass` stands for a lease. @throws mcp_server_unknown, mcp_server_failed */
+  onServerTest(server: string, pass: string): Promise<TestedServer>
   /** No controller for longer than it granted. */
   onGraceOver(): void
 }
@@ -53,7 +56,7 @@ export type Link = AsyncDisposable & {
   /** From here on the controller is listened to, and told that the sidecar serves; lines of its audit go there. */
   serve(handlers: LinkHandlers, outgoing: Outgoing | undefined): void
   /** Asks the controller, if it is there and the session not over. @throws controller_unavailable, and what the controller says */
-  ask(method: 'AGENT' | 'ASK', params: unknown, timeoutMs: number): Promise<unknown>
+  ask(method: 'AGENT' | 'ASK' | 'TOOL', params: unknown, timeoutMs: number): Promise<unknown>
 }
 
 /**
@@ -134,7 +137,7 @@ class ReconnectingLink implements Link {
     this.#serving.resolve({ handlers, outgoing })
   }
 
-  async ask(method: 'AGENT' | 'ASK', params: unknown, timeoutMs: number): Promise<unknown> {
+  async ask(method: 'AGENT' | 'ASK' | 'TOOL', params: unknown, timeoutMs: number): Promise<unknown> {
     if (this.#channel === undefined || this.#isEnded) throw unavailable()
     try {
       return await this.#channel.request(method, params, timeoutMs)
@@ -267,6 +270,10 @@ class ReconnectingLink implements Link {
       case 'POLICY':
         await handlers.onPolicy()
         return {}
+      case 'MCP_TEST': {
+        const { server, pass } = FROM_CONTROLLER.MCP_TEST.params.parse(params)
+        return await handlers.onServerTest(server, pass)
+      }
       case 'WAYS': {
         const { open, ...network } = FROM_CONTROLLER.WAYS.params.parse(params)
         await handlers.onWays(network, open)

@@ -22,6 +22,7 @@ import { createContexts } from './inbound/contexts.ts'
 import { createFront, type Front } from './inbound/front.ts'
 import { openFurtherWays, portOf } from './further-ways.ts'
 import type { CallController } from './gateway/gateway.ts'
+import type { RelayParts } from './gateway/mcp-relay.ts'
 import type { IsClient } from './side-networks.ts'
 import type { Transport } from './link.ts'
 import { createListeners, type Endpoint, type Listeners } from './listeners.ts'
@@ -138,10 +139,17 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const caPem = authority.certificatePem
   const knowsName = knownNames(enforcement)
   const listening = new Set<() => void>()
+  const relay: RelayParts = {
+    servers: () => enforcement().policy.mcpServers,
+    handle: inside.handle,
+    askTool: controlled?.askTool ?? withoutController,
+    audit: (event) => audit.append(event),
+  }
   const ways = await openWays({ ...config, allowsClient }, parts, listeners, front, {
     onChange: (listener) => void listening.add(listener),
     knowsName,
     ownPorts,
+    relay,
     certificatePem: caPem,
     checkLease,
     callController: controlled?.callController ?? withoutController,
@@ -167,6 +175,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     forget,
     outgoing: audit.outgoing,
     sideNetworks,
+    onServerTest: async (server, pass) => (await import('./gateway/server-test.ts')).testServer(relay, server, pass, config.version),
     serially: async (run) => void (await change(run)),
   })
 
@@ -215,7 +224,7 @@ function buildInside(config: SidecarConfig, parts: AsyncDisposableStack, from: I
   const contexts = createContexts(from.authority, system)
   const inbound = { ...shared, contexts, connections: createConnections(), isResolver: config.dns.length > 0, system }
   const front = createFront({ ...inbound, handle })
-  return { ...inbound, ...credentials, front, listeners, ownPorts, elsewhere, allowsClient }
+  return { ...inbound, ...credentials, handle, front, listeners, ownPorts, elsewhere, allowsClient }
 }
 
 async function drain(
@@ -274,6 +283,7 @@ async function openWays(
     onChange: (listener: () => void) => void
     checkLease: CheckLease | undefined
     callController: CallController
+    relay: RelayParts
     enforcement: Enforcement
     knowsName: Policy['knowsName']
     ownPorts: OwnPorts
@@ -293,7 +303,7 @@ async function openWays(
   }
   const gateway = await inOrder(config.gateway, async (endpoint) => {
     // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
-    const { createGateway } = await import('./gateway/gateway.ts')
+    const [{ createGateway }, { createMcpRelay }] = await Promise.all([import('./gateway/gateway.ts'), import('./gateway/mcp-relay.ts')])
     const server = await createGateway(
       {
         caPem: own.certificatePem,
@@ -303,6 +313,7 @@ async function openWays(
         callController: own.callController,
         policy: () => own.enforcement().policy,
         onChange: own.onChange,
+        connectToolServer: createMcpRelay(own.relay),
         system: own.system,
       },
       front,

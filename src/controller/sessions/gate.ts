@@ -113,9 +113,13 @@ export async function openGateLink(
   return link
 }
 
-function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSession, 'onAgent' | 'onAsk'> {
+function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSession, 'onAgent' | 'onTool' | 'onAsk'> {
   if (requests === undefined) return {}
-  return { onAgent: (call, signal) => requests.call(id, call, signal), onAsk: (ask, signal) => requests.ask(id, ask, signal) }
+  return {
+    onAgent: (call, signal) => requests.call(id, call, signal),
+    ...(requests.tool && { onTool: requests.tool.bind(requests, id) }),
+    onAsk: (ask, signal) => requests.ask(id, ask, signal),
+  }
 }
 
 /** The session's authority in memory: made for it, or, after a restart of the controller, the one that its gate serves with. */

@@ -51,6 +51,11 @@ export function createSessions(parts: SessionParts): Sessions {
       const link = recordOf(row).project === undefined ? manager.link(row.id) : projects.link(row.id)
       await link.pushSecrets(bundle)
     },
+    async testServer(session, server, pass) {
+      const row = manager.find(session)
+      const link = recordOf(row).project === undefined ? manager.link(row.id) : projects.link(row.id)
+      return await link.testServer(server, pass)
+    },
     async revoke(session) {
       const row = manager.find(session)
       const withdrawn = parts.requests?.endSession(row.id)

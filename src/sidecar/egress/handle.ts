@@ -44,8 +44,11 @@ export type HandleParts = {
   readonly log: Log
 }
 
-/** Where a request came in: on a connection that leads somewhere, at the proxy, or at the gateway's routes. */
-export type CameBy = Tunnel | 'proxy' | 'gateway'
+/**
+ * Where a request came in: on a connection that leads somewhere, at the proxy, or at the gateway's routes. `mcp`: the gateway makes it
+ * itself, for an agent whose lease it has seen.
+ */
+export type CameBy = Tunnel | 'proxy' | 'gateway' | 'mcp'
 
 /** Answers one request: from the agent's bytes to the upstream's answer, or to the reason why not. Never rejects. */
 export type Handle = (agent: Agent, by: CameBy) => Promise<void>
@@ -96,7 +99,7 @@ export function createHandle(parts: HandleParts): Handle {
 }
 
 function laneOf(by: CameBy): Lane {
-  return by === 'proxy' ? 'http' : by === 'gateway' ? 'route' : by.lane
+  return by === 'proxy' ? 'http' : by === 'gateway' || by === 'mcp' ? 'route' : by.lane
 }
 
 /** What is known of a request that cannot be read. */
@@ -117,8 +120,12 @@ type Request = {
 function readRequest(parts: HandleParts, { policy }: Enforced, head: RequestHead, by: CameBy): Request | Refusal {
   const unproven = parts.lease.refusalOf(policy, by, head)
   if (unproven) return unproven
-  if (by === 'gateway') {
-    const found = readRoute(head, policy.routes)
+  if (by === 'gateway' || by === 'mcp') {
+    // Agents get to an MCP server by way of the relay, which knows its tools.
+    const found = readRoute(
+      head,
+      policy.routes.filter(({ ofServer }) => (ofServer !== undefined) === (by === 'mcp')),
+    )
     return 'code' in found ? found : { ...found, rawHeaders: parts.lease.without(head.rawHeaders), by }
   }
   const facts = readFacts(head, by === 'proxy' ? undefined : by)

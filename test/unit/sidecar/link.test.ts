@@ -74,6 +74,7 @@ test('a sidecar that serves with an authority already is asked to take no other 
       ways: () => [],
       onWays: () => Promise.resolve(),
       onRevoked: () => Promise.resolve(0),
+      onServerTest: () => Promise.reject(new Error('no server')),
       onGraceOver: () => undefined,
       policyDigest: () => '',
     }
