@@ -169,6 +169,55 @@ export type RequestAuditEvent =
       readonly bytes: number
       readonly duration_ms: number
     }
+  | {
+      /** An agent asks for a handle: before anything is looked for, asked or given. */
+      readonly event: 'secret_requested'
+      readonly request: string
+      readonly of: string
+      readonly name: string
+      readonly scope: string
+      /** `allow`: the policy says so, and nobody is asked. */
+      readonly decision: 'allow' | 'ask'
+      /** What is behind the name, as the operator is told it. */
+      readonly source: string
+      readonly state: string
+    }
+  | {
+      /** Before the handle is given. */
+      readonly event: 'secret_granted'
+      readonly request: string
+      readonly of: string
+      readonly name: string
+      readonly scope: string
+      readonly source: string
+      readonly question?: string | undefined
+      /** ISO 8601. */
+      readonly expires: string
+    }
+  | {
+      /** A command with secrets: before anybody is asked, and before anything of it is done. */
+      readonly event: 'use_decided'
+      readonly request: string
+      readonly of: string
+      readonly command: string
+      /** Names, joined by ",". */
+      readonly secrets: string
+      readonly decision: 'ask' | 'deny'
+      readonly code?: string | undefined
+    }
+  | {
+      readonly event: 'use_finished'
+      readonly request: string
+      readonly of: string
+      readonly question?: string | undefined
+      readonly code?: string | undefined
+      readonly exit_code?: number | undefined
+      /** Bytes that it printed, files that it left for the agent, and those that were kept from it. */
+      readonly bytes: number
+      readonly files: number
+      readonly withheld: number
+      readonly duration_ms: number
+    }
 
 /** What is done with MCP servers. Names of tools, and nothing that is said to them or by them. */
 export type ToolEvent =

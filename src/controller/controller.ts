@@ -88,6 +88,8 @@ export async function openController(config: ControllerConfig, log: Log, system:
       state,
       leases,
       secrets,
+      providers,
+      vault,
       workspace,
       audit,
       late,

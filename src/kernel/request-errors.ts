@@ -95,6 +95,18 @@ export const REQUEST_ERRORS = {
     status: 403,
     means: 'The host command may run only in a sandbox, and there is none on this machine.',
   },
+  handle_invalid: {
+    to: 'agent',
+    status: 403,
+    means: 'A handle is none that this session can use now: it never was one, is used up, has ended, or is another session’s.',
+  },
+  template_invalid: {
+    to: 'agent',
+    status: 400,
+    means: 'A text with handles in it, or the place that it is for, is not one that a value can be written into.',
+  },
+  command_out_of_memory: { to: 'agent', status: 500, means: 'The command needed more memory than its container has, and was ended.' },
+  output_exceeded: { to: 'agent', status: 413, means: 'The command wrote more to /output than it may, and was ended.' },
   notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
   mcp_config_invalid: {
     to: 'operator',

@@ -146,9 +146,9 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     audit: (event) => audit.append(event),
   }
   const ways = await openWays({ ...config, allowsClient }, parts, listeners, front, {
+    onChange: (listener) => void listening.add(listener),
     knowsName,
     ownPorts,
-    onChange: (listener) => void listening.add(listener),
     relay,
     certificatePem: caPem,
     checkLease,

@@ -34,9 +34,14 @@ export async function openMcp(parts: Partial<GatewayParts> = {}) {
     async client(lease = GATEWAY_LEASE, options: ClientOptions = {}) {
       const client = new Client({ name: 'test', version: '1' }, options)
       const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${lease}` } } })
-      // Its optional members are declared without undefined.
-      await client.connect(transport as Parameters<Client['connect']>[0])
-      return Object.assign(client, { http: transport, [Symbol.asyncDispose]: () => client.close() })
+      await client.connect(transport)
+      const failed = Promise.withResolvers<Error>()
+      return Object.assign(client, {
+        onerror: failed.resolve,
+        http: transport,
+        failed: failed.promise,
+        [Symbol.asyncDispose]: () => client.close(),
+      })
     },
     /** One message as it is. */
     post: (body: unknown, headers: Readonly<Record<string, string>> = {}) =>

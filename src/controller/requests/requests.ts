@@ -37,6 +37,8 @@ export type RequestsParts = {
   readonly secretRequest: Story<'secret.request'>
   /** Runs a command with secrets where their handles stand. */
   readonly secretUse: Story<'secret.use_in'>
+  /** At once when it is known that a session is over: what was given to it is none any more. */
+  readonly onSessionEnd: (session: string) => void
   readonly audit: (event: RequestAuditEvent) => Promise<void>
   readonly system: System
 }
@@ -116,7 +118,9 @@ export function createRequests(parts: RequestsParts): Requests {
     async endSession(session) {
       for (const known of [calling, asking, proposing, switchedOff]) known.forget(session)
       approvals.endSession(session)
-      await book.endSession(session)
+      const ended = book.endSession(session)
+      parts.onSessionEnd(session)
+      await ended
     },
     [Symbol.asyncDispose]: () => book[Symbol.asyncDispose](),
   }

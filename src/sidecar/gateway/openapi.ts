@@ -1,5 +1,6 @@
 import { ERRORS, type RefusalCode } from '../../kernel/errors.ts'
 import { VERSION } from '../../kernel/version.ts'
+import { RequestView } from '../../wire/agent-views.ts'
 import { paramsSchema, resultSchema, type PlainSchema } from './schemas.ts'
 import { AGENT_METHODS, type AgentMethod, type AgentMethodEntry } from '../../wire/agent-requests.ts'
 
@@ -30,16 +31,19 @@ export function openApiDocument(enabled: readonly AgentMethod[]): Json {
       securitySchemes: {
         lease: { type: 'http', scheme: 'bearer', description: 'The lease of the session: the agent has it in SALLYPORT_LEASE.' },
       },
-      schemas: { Problem: PROBLEM },
+      schemas: { Problem: PROBLEM, Request: resultSchema('request.await') },
+      responses: describedRefusals(),
     },
   }
 }
 
 function operationOf(entry: AgentMethodEntry): Json {
-  const { title, tool, description, verb, path, status, isStream } = entry
+  const { title, tool, description, verb, path, status, result, isStream } = entry
   const schema = paramsSchema(title)
   const content: Json =
-    isStream === true ? { 'text/event-stream': { schema: { type: 'string' } } } : { 'application/json': { schema: resultSchema(title) } }
+    isStream === true
+      ? { 'text/event-stream': { schema: { type: 'string' } } }
+      : { 'application/json': { schema: result === RequestView ? { $ref: '#/components/schemas/Request' } : resultSchema(title) } }
   return {
     operationId: tool,
     summary: title,
@@ -88,6 +92,8 @@ const REFUSALS: readonly RefusalCode[] = [
   'internal',
   'overloaded',
 ]
+/** Of what is there besides the table. */
+const OF_OWN: readonly RefusalCode[] = ['head_too_large', 'head_timeout', 'internal', 'request_malformed']
 const OF_BODIES: readonly RefusalCode[] = ['request_too_large', 'media_type_refused']
 const FURTHER: { readonly [M in AgentMethod]?: readonly RefusalCode[] } = {
   'host.run_capability': ['command_invalid'],
@@ -97,22 +103,29 @@ const FURTHER: { readonly [M in AgentMethod]?: readonly RefusalCode[] } = {
   'request.cancel': ['request_not_found'],
 }
 
+/** By their statuses: each is described once for all. */
 function refusals(codes: readonly RefusalCode[]): Record<string, Json> {
-  const byStatus = Map.groupBy(codes, (code) => ERRORS[code].status)
+  return Object.fromEntries(codes.map((code) => [ERRORS[code].status, { $ref: `#/components/responses/${nameOf(ERRORS[code].status)}` }]))
+}
+
+const nameOf = (status: number): string => `Refused${status}`
+
+function describedRefusals(): Record<string, Json> {
+  const codes = new Set([...REFUSALS, ...OF_BODIES, ...OF_OWN, ...Object.values(FURTHER).flat()])
   return Object.fromEntries(
-    [...byStatus].map(([status, of]) => [
-      status,
+    [...Map.groupBy(codes, (code) => ERRORS[code].status)].map(([status, of]) => [
+      nameOf(status),
       {
         description: of.map((code) => `${code}: ${ERRORS[code].means}`).join(' '),
-        ...(status === 429 || status === 503
-          ? { headers: { 'Retry-After': { schema: { type: 'integer' }, description: 'Seconds.' } } }
-          : {}),
-        ...(status === 401 ? { headers: { 'WWW-Authenticate': { schema: { type: 'string' } } } } : {}),
+        ...(status in HEADERS && { headers: HEADERS[status] }),
         content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
       },
     ]),
   )
 }
+
+const RETRY: Json = { 'Retry-After': { schema: { type: 'integer' }, description: 'Seconds.' } }
+const HEADERS: Readonly<Record<number, Json>> = { 401: { 'WWW-Authenticate': { schema: { type: 'string' } } }, 429: RETRY, 503: RETRY }
 
 const text = (description: string): Json => ({ type: 'string', description })
 
@@ -193,6 +206,6 @@ function own(operationId: string, summary: string, type: string, schema: Json): 
 function leased(operation: Json): Json {
   return {
     ...operation,
-    responses: { ...(operation['responses'] as Json), ...refusals(['unauthenticated', 'not_found', 'request_malformed']) },
+    responses: { ...(operation['responses'] as Json), ...refusals(['unauthenticated', 'not_found']) },
   }
 }
