@@ -199,7 +199,7 @@ test('a script that the agent removes and writes anew after it was shown is not 
   assert.deepEqual([done.stdout, done.exit_code, done.files], ['as it was shown\n', 0, undefined])
 })
 
-test('another session’s handle is none, and one that a restarted daemon did not give is none', async () => {
+test('another session’s handle is none, and with a revoked lease nothing is used any more', async () => {
   const [own, foreign] = [await handle(), await handle('session', other)]
   const refused = await ended(await use({ argv: ['true'], env: { X: `\${${foreign}}` } }))
   assert.equal(refused.error?.code, 'handle_invalid')
