@@ -152,8 +152,8 @@ async function changeOf(
   known: KnownSecret,
 ): Promise<PreparedChange | undefined> {
   try {
-    const asked = known.permission === 'ask' ? known : { source: known.source }
-    const content = persistedPolicy(await proposals.read(asker, { of: 'policy', name: '' }), name, asked)
+    const wanted = known.permission === 'ask' ? known : { source: known.source }
+    const content = persistedPolicy(await proposals.read(asker, { of: 'policy', name: '' }), name, wanted)
     if (content === undefined) return undefined
     const change = await proposals.prepare(asker, { of: 'policy', name: '', content })
     // With what is beside it in the question: one that cannot be put would tell what is behind the name.
