@@ -1,6 +1,7 @@
 import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
 import { OPERATOR_LIMITS } from './operator-limits.ts'
+import { SERVER_LIMITS } from './server-limits.ts'
 
 /** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
 export const LIMITS = {
@@ -258,4 +259,5 @@ export const LIMITS = {
   ...HOST_LIMITS,
   ...OPERATOR_LIMITS,
   ...APPROVAL_LIMITS,
+  ...SERVER_LIMITS,
 } as const
