@@ -17,8 +17,6 @@ export const Stretching = z.strictObject({
 })
 export type Stretching = z.infer<typeof Stretching>
 
-/** 128 MiB: a third of a second, and as much memory for each guess. */
-const COST = { n: 2 ** 17, r: 8, p: 1 } as const
 const SALT_BYTES = 16
 export const STRETCHED_BYTES = 32
 
@@ -26,7 +24,7 @@ const scryptOf = promisify<string, Buffer, number, { N: number; r: number; p: nu
 
 /** How a passphrase that is chosen now is stretched. */
 export function newStretching(system: { random(bytes: number): Buffer }): Stretching {
-  return { ...COST, salt: system.random(SALT_BYTES).toString('hex') }
+  return { n: LIMITS.scryptCost, r: 8, p: 1, salt: system.random(SALT_BYTES).toString('hex') }
 }
 
 /** The key, `STRETCHED_BYTES` that the caller wipes. */

@@ -244,7 +244,8 @@ export const AGENT_METHODS = {
       .refine(
         ({ url, command, secret }) => [url, command, secret].filter((one) => one !== undefined).length === 1,
         'one of url, command and secret',
-      ),
+      )
+      .refine(({ url, method }) => url !== undefined || method === undefined, 'method goes with url'),
     result: z.strictObject({
       ...Decided,
       code: z.string().exactOptional().describe('The code of the refusal.'),

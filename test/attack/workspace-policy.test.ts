@@ -27,6 +27,7 @@ import { LIMITS } from '../../src/kernel/limits.ts'
 import { loadPolicy, type Policy } from '../../src/policy/policy.ts'
 import { cleanEnvironment, runCommand, runProgram } from '../support/command.ts'
 import { layerSetting, ruleText, type LayerSetting } from '../support/layers.ts'
+import { MAIN } from '../support/main-file.ts'
 import { factsOf, hostname, verdict } from '../support/policy.ts'
 
 const OPERATOR = ruleText('api', 'api.example.com', 'allow')
@@ -304,8 +305,7 @@ for (const { answer, isAccepted } of [
   test(`at a terminal the answer ${JSON.stringify(answer)} ${isAccepted ? 'accepts' : 'does not accept'}`, async () => {
     const text = ruleText('mine', 'mine.example.com', 'allow')
     using setting = layerSetting({ [OWN]: text })
-    const main = join(import.meta.dirname, '../../src/main.ts')
-    const command = `'${process.execPath}' '${main}' trust --workspace '${setting.workspace}'`
+    const command = `'${process.execPath}' '${MAIN}' trust --workspace '${setting.workspace}'`
     const env = { ...cleanEnvironment(setting.dir), SALLYPORT_HOME: setting.home, ANSWER: answer, COMMAND: command }
     // The answer is there before it is asked for, as a person may type ahead.
     const { stdout } = await runProgram(['sh', '-c', 'printf "%s" "$ANSWER" | script -qec "$COMMAND" /dev/null'], env)

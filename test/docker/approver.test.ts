@@ -13,6 +13,7 @@ import { capture } from '../../scripts/steps.ts'
 import { openContainerUpstream, type ContainerUpstream } from '../support/container-upstream.ts'
 import { openDaemonPlace, type DaemonPlace, type DaemonProcess } from '../support/daemon-command.ts'
 import { eventually } from '../support/eventually.ts'
+import { MAIN } from '../support/main-file.ts'
 
 const API = 'api.demo.internal'
 const ASKED = 'asked.demo.internal'
@@ -144,7 +145,7 @@ test('I53 with nobody there to ask, what asks is refused at once, and nothing ru
 })
 
 test('I41 what somebody approves runs once, in the workspace’s folder of the host, as it was shown', async () => {
-  watching = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts'), 'pending', '--watch', '--json'], {
+  watching = spawn(process.execPath, [MAIN, 'pending', '--watch', '--json'], {
     env: place.env,
     stdio: ['ignore', 'ignore', 'pipe'],
   })

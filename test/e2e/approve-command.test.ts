@@ -1,21 +1,19 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import type { Question } from '../../src/wire/question.ts'
 import { commandSubject, wishOf } from '../support/approvals.ts'
+import { ATTACH } from '../support/attached-terminal.ts'
 import { runProgram, type Ended } from '../support/command.ts'
 import { eventually } from '../support/eventually.ts'
+import { MAIN } from '../support/main-file.ts'
 import { openOperator, type Operator } from '../support/operator.ts'
 import { never, PASSWORD, secret, standingClock } from '../support/presence.ts'
 import { openPty } from '../support/pty.ts'
 import { HOSTILE_TEXTS } from '../support/questions.ts'
-
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
-const ATTACHED = join(import.meta.dirname, '../support/attached.ts')
 
 function run(operator: Operator, ...argv: string[]): Promise<Ended> {
   return runProgram([process.execPath, MAIN, ...argv], operator.env)
@@ -107,7 +105,7 @@ test('without stdin the password is asked for at the terminal, hidden, and nowhe
   await using operator = await openOperator()
   await operator.presence.setPassword(undefined, secret(PASSWORD))
   const { question, outcome } = await operator.ask(wishOf({ tier: 'T1' }))
-  const attached = `${process.execPath} ${ATTACHED} & while [ -z "$(ls "$SALLYPORT_HOME/terminals" 2>/dev/null)" ]; do sleep 0.05; done; ${process.execPath} ${MAIN} approve ${question.id}; echo code=$?; kill $!`
+  const attached = `${ATTACH} ${process.execPath} ${MAIN} approve ${question.id}; echo code=$?; kill $!`
   await using beside = openPty(['/bin/sh', '-c', attached], { env: operator.env })
   await beside.sees('terminal_unsafe')
   await beside.sees('code=1')

@@ -1,21 +1,20 @@
 // Escape sequences are what this is about.
 /* oxlint-disable no-control-regex */
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { system } from '../../src/kernel/system.ts'
 import type { Question } from '../../src/wire/question.ts'
 import { commandSubject, wishOf } from '../support/approvals.ts'
+import { ATTACH } from '../support/attached-terminal.ts'
 import { eventually } from '../support/eventually.ts'
+import { MAIN } from '../support/main-file.ts'
 import { openOperator, type Operator } from '../support/operator.ts'
 import { PASSWORD, secret } from '../support/presence.ts'
 import { openPty, type Pty } from '../support/pty.ts'
 import { HOSTILE_TEXTS } from '../support/questions.ts'
 import { startTmux } from '../support/tmux.ts'
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
-const ATTACHED = join(import.meta.dirname, '../support/attached.ts')
 /** The keys that answer, as the last row has them when all was seen. No text of an agent is reversed. */
 const ANSWERS = /\x1b\[7m(?:a allow once|a s r d q)/
 
@@ -312,7 +311,7 @@ test('another size lays the question out anew, and it has to be looked at again'
 
 test('the view is not shown where an agent is attached to the terminal, nor inside of a session', async () => {
   await using operator = await openOperator()
-  const attached = `${process.execPath} ${ATTACHED} & while [ -z "$(ls "$SALLYPORT_HOME/terminals" 2>/dev/null)" ]; do sleep 0.05; done; ${process.execPath} ${MAIN} approve; echo code=$?; kill $!`
+  const attached = `${ATTACH} ${process.execPath} ${MAIN} approve; echo code=$?; kill $!`
   await using beside = openPty(['/bin/sh', '-c', attached], { env: operator.env })
   await beside.sees('terminal_unsafe')
   await beside.sees('code=1')

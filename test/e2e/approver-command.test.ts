@@ -9,12 +9,13 @@ import { openOperatorApi } from '../../src/controller/operator/operator.ts'
 import { openPresence } from '../../src/controller/presence/presence.ts'
 import { system } from '../../src/kernel/system.ts'
 import { STREAM_PROTOCOL, TTY_HEADER } from '../../src/wire/stream-frames.ts'
+import { ATTACH } from '../support/attached-terminal.ts'
 import { temporaryFolder } from '../support/audit.ts'
 import { cleanEnvironment, type Ended } from '../support/command.ts'
+import { MAIN } from '../support/main-file.ts'
 import { keptLog, never, noPrompt, password, purpose, secret } from '../support/presence.ts'
 import { openPty, type Pty } from '../support/pty.ts'
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const FIRST = 'canary-71be-first'
 const SECOND = 'canary-71be-second'
 const Body = z.strictObject({ old: z.string().optional(), next: z.string() })
@@ -163,13 +164,10 @@ for (const name of ['SALLYPORT_LEASE', 'SALLYPORT_URL'])
     assert.deepEqual(setting.presence.available, ['T0'])
   })
 
-/** The shell's own number of the agent's terminal stays: the mark says which one it is. */
-const ATTACHED = `"$0" "${join(import.meta.dirname, '../support/attached.ts')}" & while [ -z "$(ls "$HOME/.sallyport/terminals" 2>/dev/null)" ]; do sleep 0.05; done;`
-
 test('I49 on a terminal that an agent is attached to no password is asked, wherever else the command’s output goes', async () => {
   await using setting = await operator()
   for (const tail of ['', ' 2>&1 | cat']) {
-    const pty = setting.shell(`${ATTACHED} "$0" "$1" approver password${tail}; kill $!; echo over`)
+    const pty = setting.shell(`${ATTACH} "$0" "$1" approver password${tail}; kill $!; echo over`)
     await pty.sees('an agent is attached to this terminal')
     await pty.sees('over')
     assert.doesNotMatch(pty.printed(), /hidden/)
@@ -178,7 +176,7 @@ test('I49 on a terminal that an agent is attached to no password is asked, where
 
 test('I49 another terminal than the agent’s asks, and so does this one when the agent’s client is gone, however it ended', async () => {
   await using setting = await operator()
-  const attached = setting.shell(`${ATTACHED} echo attached; read wait; kill -9 $!; wait $!; "$0" "$1" approver password`)
+  const attached = setting.shell(`${ATTACH} echo attached; read wait; kill -9 $!; wait $!; "$0" "$1" approver password`)
   await attached.sees('attached')
   const other = setting.terminal(['approver', 'password'])
   assert.equal(await type(other, [FIRST, FIRST]), 0, other.printed())

@@ -1,6 +1,6 @@
 /** A real sidecar process and real links, over a socket and over standard streams. */
 import assert from 'node:assert/strict'
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { open as openFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import { test } from 'node:test'
@@ -101,12 +101,20 @@ async function isReachable({ sidecar }: Setting, text: string): Promise<boolean>
   const snapshots = async (): Promise<string[]> => (await readdir(sidecar.folder)).filter((name) => name.endsWith('.heapsnapshot'))
   for (const name of await snapshots()) await rm(join(sidecar.folder, name))
   sidecar.child.kill('SIGUSR2')
-  for (let snapshot = ''; ;) {
+  const file = await eventually(async () => {
     const [name] = await snapshots()
-    snapshot = name === undefined ? '' : await readFile(join(sidecar.folder, name), 'latin1')
-    if (snapshot.trimEnd().endsWith(']}')) return snapshot.includes(text)
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
+    const path = join(sidecar.folder, name ?? '')
+    assert.match(await endOf(path), /\]\}\s*$/)
+    return path
+  })
+  return (await readFile(file)).includes(text)
+}
+
+async function endOf(path: string): Promise<string> {
+  await using file = await openFile(path)
+  const { size } = await file.stat()
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(8), 0, 8, Math.max(0, size - 8))
+  return buffer.toString('latin1', 0, bytesRead)
 }
 
 for (const transport of ['unix', 'stdio'] as const) {
@@ -231,7 +239,7 @@ for (const transport of ['unix', 'stdio'] as const) {
     assert.equal(await setting.ask(), FIRST)
     await setting.leave()
     assert.equal(await setting.ask(), FIRST)
-    while ((await setting.ask()) === FIRST);
+    await eventually(async () => assert.notEqual(await setting.ask(), FIRST))
     const sent = setting.upstream.requests.length
     assert.equal(await setting.ask(), 'controller_unavailable')
     assert.equal(setting.upstream.requests.length, sent)

@@ -11,6 +11,7 @@ import { sealSecrets } from '../../src/vault/sealed.ts'
 import { openVault, scopeOfWorkspace } from '../../src/vault/vault.ts'
 import { system } from '../../src/kernel/system.ts'
 import { runProgram, type Ended } from '../support/command.ts'
+import { MAIN } from '../support/main-file.ts'
 import { operator, type Operator } from '../support/secret-command.ts'
 import { unlockWith } from '../support/vault.ts'
 
@@ -165,7 +166,7 @@ test('a passphrase from SALLYPORT_VAULT_PASSPHRASE_FILE locks and opens; as a va
   delete home.env['SALLYPORT_VAULT_PASSPHRASE_FILE']
   home.env['SALLYPORT_VAULT_PASSPHRASE'] = PASSPHRASE
   // In a session of its own: there is no terminal to ask at.
-  const ended = await runProgram(['setsid', process.execPath, join(import.meta.dirname, '../../src/main.ts'), 'secret', 'ls'], home.env)
+  const ended = await runProgram(['setsid', process.execPath, MAIN, 'secret', 'ls'], home.env)
   assertRefused(ended, 'input_ended', 1)
 })
 

@@ -3,9 +3,9 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { runProgram } from '../support/command.ts'
+import { MAIN } from '../support/main-file.ts'
 import { operator } from '../support/secret-command.ts'
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const CANARY = 'canary-77b0-value'
 
 async function isThere(program: string): Promise<boolean> {

@@ -9,6 +9,7 @@ import { freezeLayers } from '../../src/controller/sessions/frozen-layers.ts'
 import { cleanEnvironment } from '../support/command.ts'
 import { layerSetting, ruleText } from '../support/layers.ts'
 import { countingSystem } from '../support/leases.ts'
+import { MAIN } from '../support/main-file.ts'
 import { enterOwnNetwork } from '../support/own-network.ts'
 
 // The sidecar's ports are fixed, and this machine may use them.
@@ -42,7 +43,7 @@ test('I29 a sidecar enforces the frozen layers, a restricted one included, and t
     freezeLayers(await setting.layers(), { policyDirs: [join(setting.home, 'policies')], into }, countingSystem(seed))
   const { files, restricted, policyDirs } = await freeze('one')
   const at = (names: readonly string[]): string => names.map((name) => join(into, name)).join(':')
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts'), 'sidecar'], {
+  const child = spawn(process.execPath, [MAIN, 'sidecar'], {
     env: {
       ...cleanEnvironment(setting.dir),
       SALLYPORT_SIDECAR_IP: '127.0.0.2',

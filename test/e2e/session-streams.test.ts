@@ -9,10 +9,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { Secret } from '../../src/kernel/secret.ts'
 import { eventually } from '../support/eventually.ts'
+import { MAIN } from '../support/main-file.ts'
 import { openPty, type Pty } from '../support/pty.ts'
 import { startSessionDaemon, type SessionDaemon } from '../support/session-daemon.ts'
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const SECRET = 'k7Fq-2mZ_x9Wc4R-t8Yp'
 const RAW = { canonical: false, echo: false }
 const COOKED = { canonical: true, echo: true }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../support/audit.ts'
 import { runProgram, startProxy } from '../support/command.ts'
+import { MAIN } from '../support/main-file.ts'
 import { bodyOf, exchangeRaw } from '../support/raw-client.ts'
 import { openHttpProxy } from '../support/upstream-proxies.ts'
 import { openUpstream } from '../support/upstream.ts'
@@ -53,8 +54,7 @@ for (const { what, value } of [
     await using folder = await temporaryFolder()
     const policy = join(folder.path, 'p.yaml')
     writeFileSync(policy, 'version: 1\n')
-    const main = join(import.meta.dirname, '../../src/main.ts')
-    const argv = [process.execPath, main, 'proxy', '--policy', policy, '--http', '127.0.0.1:0', '--upstream-proxy', value]
+    const argv = [process.execPath, MAIN, 'proxy', '--policy', policy, '--http', '127.0.0.1:0', '--upstream-proxy', value]
     const { code, stderr } = await runProgram(argv, { PATH: process.env['PATH'] ?? '', SALLYPORT_HOME: folder.path })
     assert.equal(code, 2)
     assert.match(stderr, /^config_invalid: /)

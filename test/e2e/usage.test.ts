@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { runCommand } from '../support/command.ts'
+import { temporaryFolder } from '../support/audit.ts'
+import { cleanEnvironment, runProgram, type Ended } from '../support/command.ts'
+import { SOURCES } from '../support/main-file.ts'
+
+/** As a clone runs it: other tests take the bundle where there is one. */
+async function run(argv: readonly string[]): Promise<Ended> {
+  await using home = await temporaryFolder()
+  return await runProgram([process.execPath, SOURCES, ...argv], cleanEnvironment(home.path))
+}
 
 for (const { argv, message, hint } of [
   { argv: ['polcy'], message: 'there is no command "polcy": did you mean "policy"?', hint: /lists them: daemon, up, / },
@@ -15,7 +23,7 @@ for (const { argv, message, hint } of [
   { argv: ['compose', '--demmo'], message: 'unknown flag "--demmo": did you mean "--demo"?', hint: /--help/ },
 ]) {
   test(`sallyport ${argv.join(' ')} exits 2, names what is wrong and what there is`, async () => {
-    const { code, stdout, stderr } = await runCommand(argv)
+    const { code, stdout, stderr } = await run(argv)
     assert.equal(code, 2)
     assert.equal(stdout, '')
     assert.equal(stderr.split('\n')[0], `usage: ${message}`)
@@ -25,7 +33,7 @@ for (const { argv, message, hint } of [
 
 for (const name of ['proxy', 'sidecar', 'policy', 'secret', 'audit', 'compose']) {
   test(`sallyport ${name} --help begins with how it is written`, async () => {
-    const { code, stdout } = await runCommand([name, '--help'])
+    const { code, stdout } = await run([name, '--help'])
     assert.equal(code, 0)
     assert.match(stdout, new RegExp(`^usage: sallyport ${name}\\b`))
   })

@@ -4,8 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
+import { MAIN } from './main-file.ts'
 
 export type Ended = { readonly code: number | null; readonly stdout: string; readonly stderr: string }
 export type Environment = Readonly<Record<string, string>>

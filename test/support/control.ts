@@ -12,6 +12,7 @@ import { VERSION } from '../../src/kernel/version.ts'
 import { makeAuthorityPems } from '../../src/pki/pki.ts'
 import { readAuditLine } from '../../src/audit/audit.ts'
 import { cleanEnvironment } from './command.ts'
+import { MAIN } from './main-file.ts'
 
 export const SESSION = 'abcdefghij234567'
 export const SIDECAR_LEASE = 'sidecar-lease-canary-51d0aa7e'
@@ -87,8 +88,6 @@ export type TestSidecar = AsyncDisposable & {
   /** Resolves at its end with the exit code. */
   readonly closed: Promise<number | null>
 }
-
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 
 /** `sallyport sidecar` in a process of its own, on loopback. */
 export async function startSidecar(options: {

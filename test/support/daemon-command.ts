@@ -9,9 +9,8 @@ import { engineAddress } from '../../src/controller/sessions/engine-address.ts'
 import { sessionOf } from '../../src/controller/sessions/session-names.ts'
 import { cleanEnvironment, type Ended } from './command.ts'
 import { SIDECAR_IMAGE } from './controller-sessions.ts'
+import { MAIN } from './main-file.ts'
 import { openPty, type Pty } from './pty.ts'
-
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 
 export type DaemonProcess = AsyncDisposable & {
   readonly pid: number

@@ -1,10 +1,16 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
+import { LIMITS } from '../../src/kernel/limits.ts'
 import type { Log } from '../../src/kernel/log.ts'
 import { Secret } from '../../src/kernel/secret.ts'
 import { system as real, type System } from '../../src/kernel/system.ts'
 import { openPresence, type Presence, type ProofPurpose, type SystemPrompt } from '../../src/controller/presence/presence.ts'
 import { temporaryFolder } from './audit.ts'
+
+/** What a look at a password costs where nothing lowers it. */
+export const REAL_COST = LIMITS.scryptCost
+// Few claims are about what a look costs: for all others one is 40 ms in place of 500.
+Object.assign(LIMITS, { scryptCost: 2 ** 14 })
 
 export const PASSWORD = 'correct horse battery'
 export const password = (text = PASSWORD): { readonly kind: 'password'; readonly password: string } => ({

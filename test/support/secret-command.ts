@@ -4,8 +4,8 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { cleanEnvironment, runProgram, type Ended } from './command.ts'
+import { MAIN } from './main-file.ts'
 
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const TERMINAL = join(import.meta.dirname, 'terminal.py')
 
 export type Seen = {

@@ -14,8 +14,8 @@ export type McpRoutesParts = {
   readonly methods: McpMethods
   readonly system: System
   readonly checkLease?: ((lease: string) => boolean) | undefined
-  /** Calls the listener after each change of policy or leases. */
-  readonly onChange: (listener: () => void) => void
+  /** Calls the listener after each change of policy or leases. Undefined where nothing changes. */
+  readonly onChange?: ((listener: () => void) => void) | undefined
   /** Undefined where the session has no servers of its own. @throws not_found for another name, and why it cannot be had */
   readonly connectToolServer?: ConnectToolServer | undefined
 }
@@ -36,7 +36,7 @@ export function addMcpRoutes(scope: FastifyInstance, parts: McpRoutesParts, leas
         throw error
       },
     ))
-  onChange(() => void loading?.then((mcp) => mcp.review()))
+  onChange?.(() => void loading?.then((mcp) => mcp.review()))
   scope.server.once('close', () => void loading?.then((mcp) => mcp[Symbol.asyncDispose]()))
 
   takeJsonOnly(scope)

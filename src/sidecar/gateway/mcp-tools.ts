@@ -1,8 +1,8 @@
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
-import * as z from 'zod'
 import { LIMITS } from '../../kernel/limits.ts'
 import { AGENT_METHOD_NAMES, AGENT_METHODS, LATER, type AgentMethod, type RequestView } from '../../wire/agent-requests.ts'
 import { refusalOf } from '../egress/refuse.ts'
+import { paramsSchema, resultSchema, type PlainSchema } from './schemas.ts'
 
 /** What a client is told of the whole, for its model. */
 export const INSTRUCTIONS = [
@@ -15,7 +15,7 @@ export const INSTRUCTIONS = [
 
 const WAITS = `Waits up to ${LIMITS.requestWaitMs / 1_000} s. If the result has the status "pending" (a person is asked) or "running", call request.await with its id until it has another.`
 
-const NEXT = z.string().exactOptional().describe('What to do next, where it goes on.')
+const NEXT = { type: 'string', description: 'What to do next, where it goes on.' }
 
 /** A method that begins a request, which goes on by itself. */
 export function isBeginning(method: AgentMethod): boolean {
@@ -35,30 +35,26 @@ export function toolsOf(enabled: readonly AgentMethod[]): Tool[] {
 const tools: Partial<Record<AgentMethod, Tool>> = {}
 
 function toolOf(method: AgentMethod): Tool {
-  const { tool, title, description, params, annotations } = AGENT_METHODS[method]
+  const { tool, title, description, annotations } = AGENT_METHODS[method]
   return {
     name: tool,
     title,
     description: inToolNames(description.replace(LATER, WAITS)),
-    inputSchema: schemaOf(params, 'input'),
-    outputSchema: schemaOf(resultSchema(method), 'output'),
+    inputSchema: named(paramsSchema(method)),
+    outputSchema: named(outputOf(method)),
     annotations: { title, ...annotations },
     ...(isBeginning(method) && { execution: { taskSupport: 'optional' } }),
   }
 }
 
-function resultSchema(method: AgentMethod): z.ZodObject {
-  const { result } = AGENT_METHODS[method]
-  return isBeginning(method) || method === 'request.await' ? (result as z.ZodObject).extend({ next: NEXT }) : result
+/** What the result of a tool is: where it waits, what to do next as well. */
+function outputOf(method: AgentMethod): PlainSchema {
+  const schema = resultSchema(method)
+  return isBeginning(method) || method === 'request.await' ? { ...schema, properties: { ...schema.properties, next: NEXT } } : schema
 }
 
-function schemaOf(schema: z.ZodObject, io: 'input' | 'output'): Tool['inputSchema'] {
-  const { $schema: _dialect, ...plain } = z.toJSONSchema(schema, {
-    io,
-    // Some models' vendors refuse a schema with it, and what it says of names is said elsewhere.
-    override: ({ jsonSchema }) => void delete jsonSchema.propertyNames,
-  })
-  return JSON.parse(inToolNames(JSON.stringify(plain))) as Tool['inputSchema']
+function named(schema: PlainSchema): Tool['inputSchema'] {
+  return JSON.parse(inToolNames(JSON.stringify(schema))) as Tool['inputSchema']
 }
 
 /** A model knows the tools by their names alone. */

@@ -3,7 +3,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { test } from 'node:test'
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import type { PresenceProof, Tier } from '../../../src/wire/question.ts'
-import { never, noPrompt, PASSWORD, password, presenceHome, purpose, secret } from '../../support/presence.ts'
+import { never, noPrompt, PASSWORD, password, presenceHome, purpose, REAL_COST, secret } from '../../support/presence.ts'
 
 const system: PresenceProof = { kind: 'system', pid: 1, startTime: '1' }
 const asked = { problem: () => undefined, confirm: () => Promise.resolve('polkit') }
@@ -87,7 +87,10 @@ for (const { text, why } of [
     assert.deepEqual(presence.available, ['T0'])
   })
 
-test('the file is the owner’s alone, has the parameters of scrypt, and no password', async () => {
+test('the file is the owner’s alone, has the parameters of scrypt, and no password', async (t) => {
+  const { scryptCost } = LIMITS
+  t.after(() => Object.assign(LIMITS, { scryptCost }))
+  Object.assign(LIMITS, { scryptCost: REAL_COST })
   await using setting = await presenceHome()
   await (await setting.open()).setPassword(undefined, secret(PASSWORD))
   const { n, r, p, salt, key, ...rest } = JSON.parse(await readFile(setting.file, 'utf8')) as Record<string, unknown>
