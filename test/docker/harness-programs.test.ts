@@ -124,7 +124,12 @@ before(async () => {
   daemon = await place.startDaemon()
   for (const [name, key] of keys) await place.must(['secret', 'set', name], key)
   const prompt = `Have the host do this, please. run:${Buffer.from(JSON.stringify(['cat', 'known'])).toString('base64url')}`
-  await Promise.all(PROGRAMS.map((program) => runsOnce(program, prompt)))
+  // Two at a time: all at once would be late for their own limits of time on a machine with few processors.
+  const waiting = PROGRAMS.values()
+  const inTurn = async (): Promise<void> => {
+    for (const program of waiting) await runsOnce(program, prompt)
+  }
+  await Promise.all([inTurn(), inTurn()])
 })
 
 after(async () => {
@@ -170,7 +175,7 @@ async function searched(name: string, needles: readonly string[], script: string
 
 /** Past the daemon: what the agent can do does not depend on it. */
 async function inAgent(name: string, argv: readonly string[]): Promise<Outcome> {
-  return await capture('docker', ['exec', sessions.get(name)?.agent.container ?? '', ...argv], { timeoutMs: 120_000 })
+  return await capture('docker', ['exec', sessions.get(name)?.agent.container ?? '', ...argv], { timeoutMs: 180_000 })
 }
 
 for (const program of PROGRAMS) {

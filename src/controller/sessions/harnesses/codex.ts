@@ -43,7 +43,8 @@ function registration(server: McpServer): Record<string, unknown> {
     url: server.url,
     ...(isAtGate(server) && { bearer_token_env_var: 'SALLYPORT_LEASE' }),
     ...waits,
-    ...(server === OWN_SERVER && { default_tools_approval_mode: 'approve' }),
+    // It waits for what it cannot do without; else its first turn may begin before it knows the tools.
+    ...(server === OWN_SERVER && { required: true, default_tools_approval_mode: 'approve' }),
   }
 }
 
