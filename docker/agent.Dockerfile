@@ -1,4 +1,4 @@
-# Images of agents, one target a harness: plain, claude, codex, gemini, opencode.
+# Images of agents, one target a harness: plain, claude, codex, gemini, opencode, copilot.
 #
 #   docker build --file docker/agent.Dockerfile --target claude --tag sallyport/agent-claude:0.1.0 .
 #
@@ -9,6 +9,7 @@ ARG CLAUDE_VERSION=2.1.330
 ARG CODEX_VERSION=0.169.0
 ARG GEMINI_VERSION=0.61.0
 ARG OPENCODE_VERSION=1.18.33
+ARG COPILOT_VERSION=1.0.102
 
 # The same steps as target agent of the Dockerfile beside it: both share their layers.
 FROM ${NODE_IMAGE} AS plain
@@ -57,6 +58,12 @@ RUN --mount=type=secret,id=extra_ca install-harness "opencode-ai@${OPENCODE_VERS
  && mv "$program" . \
  && rm -rf node_modules
 
+FROM installer AS copilot-package
+ARG COPILOT_VERSION
+RUN --mount=type=secret,id=extra_ca install-harness "@github/copilot@${COPILOT_VERSION}" \
+ && mv node_modules/@github/copilot-linux-*/copilot . \
+ && rm -rf node_modules
+
 FROM plain AS claude
 COPY --from=claude-package /opt/harness/claude /usr/local/bin/claude
 
@@ -74,3 +81,6 @@ USER 10001:10001
 
 FROM plain AS opencode
 COPY --from=opencode-package /opt/harness/opencode /usr/local/bin/opencode
+
+FROM plain AS copilot
+COPY --from=copilot-package /opt/harness/copilot /usr/local/bin/copilot

@@ -1,10 +1,17 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { aptInstall } from './engine.ts'
 import { SetupError, main, mayInstall } from './steps.ts'
 
 /** A program that tests run: the names that it may have, and Debian's package of it. */
-export type Program = { readonly names: readonly string[]; readonly package: string }
+export type Program = {
+  readonly names: readonly string[]
+  readonly package: string
+  /** Where it is, when that is not a folder of PATH. */
+  readonly folders?: () => readonly string[]
+}
+
+const POSTGRES = '/usr/lib/postgresql'
 
 /** What agents' and operators' programs are tried with, besides Node itself. */
 const CLIENTS: readonly Program[] = [
@@ -22,6 +29,9 @@ const CLIENTS: readonly Program[] = [
   // What commands that run code of a workspace are confined with, and one that runs such code.
   { names: ['bwrap'], package: 'bubblewrap' },
   { names: ['make'], package: 'make' },
+  // A database, and a program that speaks with one and knows no proxy.
+  { names: ['psql'], package: 'postgresql-client' },
+  { names: ['initdb'], package: 'postgresql', folders: postgresFolders },
   // A terminal that shows what it was sent, programs that fill one, and what kills a program at a certain call.
   ...['tmux', 'vim', 'less', 'strace'].map((name) => ({ names: [name], package: name })),
 ]
@@ -53,11 +63,23 @@ async function ensurePrograms(programs: readonly Program[]): Promise<void> {
   if (!isDebianRoot()) throw new SetupError(problem, [`install ${packages.join(', ')} (on Debian as root this command does)`])
   if (!mayInstall)
     throw new SetupError(`${problem}, and SALLYPORT_NO_INSTALL=1 forbids installing`, [`run: apt-get install ${packages.join(' ')}`])
+  if (packages.includes('postgresql')) await keepServersOut()
   await aptInstall(packages)
 }
 
-function find({ names }: Program): string | undefined {
-  const folders = (process.env['PATH'] ?? '').split(':').filter(Boolean)
+/** Debian's package makes a server of the machine's own and starts it, unless it is told before not to. */
+async function keepServersOut(): Promise<void> {
+  await aptInstall(['postgresql-common'])
+  appendFileSync('/etc/postgresql-common/createcluster.conf', '\ncreate_main_cluster = false\n')
+}
+
+/** Of each version that is installed: Debian keeps the server's programs out of PATH. */
+function postgresFolders(): readonly string[] {
+  return existsSync(POSTGRES) ? readdirSync(POSTGRES).map((version) => path.join(POSTGRES, version, 'bin')) : []
+}
+
+function find({ names, folders: own }: Program): string | undefined {
+  const folders = own?.() ?? (process.env['PATH'] ?? '').split(':').filter(Boolean)
   return names.flatMap((name) => folders.map((folder) => path.join(folder, name))).find((file) => existsSync(file))
 }
 

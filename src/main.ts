@@ -28,6 +28,7 @@ const COMMANDS: Readonly<Record<string, { summary: string; load: () => Promise<C
   },
   open: { summary: "open the operator's page", load: async () => (await import('./cli/open.ts')).openCommand },
   secret: { summary: 'keep secrets in an encrypted vault', load: async () => (await import('./cli/secret.ts')).secretCommand },
+  mcp: { summary: 'list, check, try and wrap MCP servers', load: async () => (await import('./cli/mcp.ts')).mcpCommand },
   lease: {
     summary: "list and revoke the sessions' leases, rotate their key",
     load: async () => (await import('./cli/lease.ts')).leaseCommand,

@@ -9,7 +9,7 @@ import type { Outgoing } from './outgoing.ts'
 import { QueuedAudit, reporter, type Audit } from './queued-audit.ts'
 
 export { chainFileName, parseChainFileName } from './chain-names.ts'
-export type { AuditEvent, Lane, QuestionEvent, RequestAuditEvent } from './line.ts'
+export type { AuditEvent, Lane, QuestionEvent, RequestAuditEvent, ToolEvent } from './line.ts'
 export { auditFiles, entryOf, openToRead, readEntries, readLines, type AuditFile, type Entry } from './entries.ts'
 export { EXPORT_FORMATS, exporterOf } from './export.ts'
 export { createFilter, createPreview, type EntryFilter } from './filter.ts'

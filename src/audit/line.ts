@@ -17,6 +17,8 @@ export type AuditEvent =
       /** Id that `finished` of the same request carries too. */
       readonly request: string
       readonly lane: Lane
+      /** Which of the session's side networks it came by: a container of the controller's, not the agent. */
+      readonly network?: string | undefined
       /** Whose traffic it is: the harness's own, or what the agent does. */
       readonly plane: 'control_plane' | 'agent'
       readonly scheme?: string | undefined
@@ -135,6 +137,7 @@ export type AuditEvent =
     }
   | RequestAuditEvent
   | QuestionEvent
+  | ToolEvent
   | { readonly event: 'stopped' }
   | {
       readonly event: 'recovered'
@@ -164,6 +167,86 @@ export type RequestAuditEvent =
       readonly exit_code?: number | undefined
       readonly signal?: string | undefined
       readonly bytes: number
+      readonly duration_ms: number
+    }
+  | {
+      /** An agent asks for a handle: before anything is looked for, asked or given. */
+      readonly event: 'secret_requested'
+      readonly request: string
+      readonly of: string
+      readonly name: string
+      readonly scope: string
+      /** `allow`: the policy says so, and nobody is asked. */
+      readonly decision: 'allow' | 'ask'
+      /** What is behind the name, as the operator is told it. */
+      readonly source: string
+      readonly state: string
+    }
+  | {
+      /** Before the handle is given. */
+      readonly event: 'secret_granted'
+      readonly request: string
+      readonly of: string
+      readonly name: string
+      readonly scope: string
+      readonly source: string
+      readonly question?: string | undefined
+      /** ISO 8601. */
+      readonly expires: string
+    }
+  | {
+      /** A command with secrets: before anybody is asked, and before anything of it is done. */
+      readonly event: 'use_decided'
+      readonly request: string
+      readonly of: string
+      readonly command: string
+      /** Names, joined by ",". */
+      readonly secrets: string
+      readonly decision: 'ask' | 'deny'
+      readonly code?: string | undefined
+    }
+  | {
+      readonly event: 'use_finished'
+      readonly request: string
+      readonly of: string
+      readonly question?: string | undefined
+      readonly code?: string | undefined
+      readonly exit_code?: number | undefined
+      /** Bytes that it printed, files that it left for the agent, and those that were kept from it. */
+      readonly bytes: number
+      readonly files: number
+      readonly withheld: number
+      readonly duration_ms: number
+    }
+
+/** What is done with MCP servers. Names of tools, and nothing that is said to them or by them. */
+export type ToolEvent =
+  | {
+      /** Of the gate: an agent calls a tool. */
+      readonly event: 'tool_called'
+      readonly server: string
+      readonly tool: string
+      readonly decision: 'allow' | 'deny'
+    }
+  | {
+      /** Of the controller: a server is about to be started in a container of its own. */
+      readonly event: 'tool_started'
+      readonly of: string
+      readonly server: string
+      readonly connection: string
+      /** What it gets, names joined by ",". */
+      readonly secret?: string | undefined
+    }
+  | {
+      readonly event: 'tool_ended'
+      readonly of: string
+      readonly server: string
+      readonly connection: string
+      /** How, in a word or two. */
+      readonly code: string
+      readonly exit_code?: number | undefined
+      /** Secrets that were in what it said: they were written over. */
+      readonly scrubbed?: number | undefined
       readonly duration_ms: number
     }
 

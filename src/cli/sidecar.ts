@@ -3,12 +3,11 @@ import { BlockList, isIP } from 'node:net'
 import { dirname, join } from 'node:path'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { VERSION } from '../kernel/version.ts'
+import { GATE_PORTS as PORTS } from '../wire/gate-ports.ts'
 import { loadPolicy, readWhole } from '../policy/policy.ts'
 import { newSessionId, type SidecarConfig } from '../sidecar/sidecar.ts'
 import { parseFlags, policyDirs, type Command, type Io } from './command.ts'
 import { leaseOf, placeholderSeedOf, runGate, upstreamProxyOf } from './gate.ts'
-
-const PORTS = { proxy: 3128, socks: 1080, http: 80, https: 443, dns: 53, gateway: 7070 } as const
 
 export const sidecarCommand: Command = {
   summary: 'run the gate as the image does, configured by environment',

@@ -114,7 +114,7 @@ function parseUp(argv: readonly string[], more: Record<string, { type: 'boolean'
 }
 
 /** Says each step on stderr while it starts, and how images come that the engine does not have. @throws what the daemon says */
-async function startSession(daemon: DaemonClient, request: Wanted, io: Io): Promise<SessionView> {
+export async function startSession(daemon: DaemonClient, request: Wanted, io: Io): Promise<SessionView> {
   let session: SessionView | undefined
   const pulling = createPulling(
     (text) => io.err(text),

@@ -5,9 +5,12 @@ import { leaseDigest, type Leases } from '../lease/lease.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { openApprovals, type Approvals } from './approvals/approvals.ts'
+import { createSecretStories } from './handles/handles.ts'
+import type { LateVault } from './late-vault.ts'
 import { openPresence, type Presence } from './presence/presence.ts'
 import { proposalProblems } from './proposals/content.ts'
 import { createProposals, type Proposals } from './proposals/proposals.ts'
+import type { Providers } from './providers/providers.ts'
 import { createPlaces } from './requests/place.ts'
 import { createRequests, type Requests } from './requests/requests.ts'
 import { rememberComplaint } from './requests/remember.ts'
@@ -25,6 +28,8 @@ export type ApproverParts = {
   readonly state: StateFile
   readonly leases: Pick<Leases, 'verify' | 'verifyShort'>
   readonly secrets: Pick<SessionSecrets, 'shown'>
+  readonly providers: Providers
+  readonly vault: Pick<LateVault, 'has'>
   readonly workspace: { refuseSuspect(kept: unknown): Promise<void> }
   readonly audit: Audit
   /** Filled in once they are there: what is asked of the host comes from sessions. */
@@ -33,7 +38,10 @@ export type ApproverParts = {
   readonly log: Log
 }
 
-export type Late = { sessions?: Pick<Sessions, 'list' | 'refreshPolicy'>; web?: { readonly port: number } | undefined }
+export type Late = {
+  sessions?: Pick<Sessions, 'list' | 'refreshPolicy' | 'startSibling' | 'siblingImage'>
+  web?: { readonly port: number } | undefined
+}
 
 /** All that stands between what an agent asks of the host and what is done. */
 export type Approver = AsyncDisposable & {
@@ -76,23 +84,37 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
     onChanged: (of, workspace) => (of === 'policy' ? refresh(workspace) : Promise.resolve()),
     system,
   })
+  const place = createPlaces({
+    home,
+    state,
+    policyOf: (session) => entitledOf(session, home, state).policy,
+    secretsOf: (session) => parts.secrets.shown(session),
+    refuseSuspect: (kept) => parts.workspace.refuseSuspect(kept),
+    operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
+  })
+  const { providers, vault } = parts
+  const secrets = createSecretStories({
+    home,
+    approvals,
+    proposals,
+    providers,
+    vault,
+    siblings: siblingsOf(late),
+    place,
+    audit: record,
+    system,
+  })
   const requests = open.use(
     createRequests({
       home,
       env: parts.env,
       approvals,
       proposals,
-      place: createPlaces({
-        home,
-        state,
-        policyOf: (session) => entitledOf(session, home, state).policy,
-        secretsOf: (session) => parts.secrets.shown(session),
-        refuseSuspect: (kept) => parts.workspace.refuseSuspect(kept),
-        operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
-      }),
+      place,
       checkLease: (session, lease) => checkAgentLease(parts, session, lease),
-      secretRequest: refuseSecrets,
-      secretUse: refuseSecrets,
+      secretRequest: secrets.request,
+      secretUse: secrets.use,
+      onSessionEnd: secrets.endSession,
       audit: record,
       system,
     }),
@@ -101,13 +123,20 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
   return { approvals, presence, proposals, requests, [Symbol.asyncDispose]: () => running.disposeAsync() }
 }
 
-function refuseSecrets(): Promise<never> {
-  const hint = 'credentials of the policy are written into requests at the gate'
-  return Promise.reject(new SallyportError('secret_not_permitted', 'this controller gives out no handles of secrets', { hint }))
+/** Sessions are there before any agent calls. */
+function siblingsOf(late: Late): Pick<Sessions, 'startSibling' | 'siblingImage'> {
+  const sessions = (): NonNullable<Late['sessions']> => {
+    if (late.sessions !== undefined) return late.sessions
+    throw new SallyportError('controller_unavailable', 'the daemon has only begun')
+  }
+  return {
+    startSibling: async (session, wish, signal) => sessions().startSibling(session, wish, signal),
+    siblingImage: async (session, image) => sessions().siblingImage(session, image),
+  }
 }
 
 /** I53: The lease of a compose project's agent is not signed by us, and known by its digest. @throws unauthenticated */
-function checkAgentLease({ leases, state }: Pick<ApproverParts, 'leases' | 'state'>, session: string, lease: string): void {
+export function checkAgentLease({ leases, state }: Pick<ApproverParts, 'leases' | 'state'>, session: string, lease: string): void {
   const { project, agentLeases = [] } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
   if (project !== undefined && !state.isRevoked(session) && agentLeases.includes(leaseDigest(lease))) return
   try {

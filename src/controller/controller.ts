@@ -1,4 +1,5 @@
 import { realpathSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Audit } from '../audit/audit.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
@@ -9,14 +10,17 @@ import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
 import { openVault, type Unlock } from '../vault/vault.ts'
-import { openApprover, type Late } from './approver.ts'
+import { checkAgentLease, openApprover, type Late } from './approver.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
+import { userValues, type UserPlace } from './mcp-servers/mcp-servers.ts'
+import { createOperatorServers, type OperatorServers } from './mcp-servers/operator-servers.ts'
+import { createTools, type Tools } from './mcp-servers/tool-connections.ts'
 import { openNotify } from './notify/notify.ts'
 import { openSurfaces } from './operator/surfaces.ts'
 import { createPlanning, type Planning } from './planning.ts'
 import type { Requests } from './requests/requests.ts'
-import { openProviders, readProviderSettings } from './providers/providers.ts'
+import { openProviders, readProviderSettings, type Providers } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { openHomeAudit } from './record/home-audit.ts'
 import { createSessionChains, type SessionChains } from './session-chains.ts'
@@ -62,7 +66,10 @@ export async function openController(config: ControllerConfig, log: Log, system:
   )
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
   const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
-  const providers = parts.use(openProviders({ env: config.env, vault, ...readProviderSettings(join(home, 'providers.yaml')) }))
+  const user = userPlaceOf(config.env)
+  const providers = parts.use(
+    openProviders({ env: config.env, vault, mcpConfig: userValues(user), ...readProviderSettings(join(home, 'providers.yaml')) }),
+  )
   const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
   const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system, audit.copySession))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
@@ -81,6 +88,8 @@ export async function openController(config: ControllerConfig, log: Log, system:
       state,
       leases,
       secrets,
+      providers,
+      vault,
       workspace,
       audit,
       late,
@@ -88,15 +97,36 @@ export async function openController(config: ControllerConfig, log: Log, system:
       log,
     }),
   )
+  const planning = planningOf(config, { home, user, providers, system })
+  const tools = createTools({
+    entitledOf: (session) => entitledOf(session, home, state),
+    providers,
+    checkLease: (session, lease) => checkAgentLease({ leases, state }, session, lease),
+    startSibling: (session, wish, signal) => sessions.startSibling(session, wish, signal),
+    audit: (event) => audit.append(event),
+    log,
+    system,
+  })
+  const requests = withTools(approver.requests, tools)
   const sessions = parts.use(
-    sessionsOf(config, { home, state, leases, links, audit, secrets, chains, workspace, requests: approver.requests, redact, system, log }),
+    sessionsOf(config, { home, state, leases, links, audit, secrets, chains, workspace, requests, planning, redact, system, log }),
   )
   late.sessions = sessions
+  parts.use(tools)
   const running = new AbortController()
   parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
   await sessions.adopt(running.signal)
 
-  const host = { sessions, kept: () => keptOf(state), state, leases, secrets, audit, system }
+  const servers = createOperatorServers({
+    plan: planning.servers,
+    secretProblem: secretProblemOf(providers),
+    providers,
+    tools,
+    sessions: () => sessions,
+    audit,
+    system,
+  })
+  const host = { sessions, servers, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const surfaces = parts.use(await openSurfaces(freeSocketPath(home), config.web, { ...host, ...approver, signal: running.signal, log }))
   late.web = surfaces.web
   parts.use(
@@ -121,16 +151,17 @@ type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'wo
   readonly audit: Audit
   readonly secrets: SessionSecrets
   readonly chains: SessionChains
-  readonly requests: Requests
+  readonly requests: NonNullable<SessionParts['requests']>
+  readonly planning: Planning
   readonly redact: SessionParts['printed']
 }
 
 function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
-  const { audit, secrets, chains, requests, redact, ...own } = parts
+  const { audit, secrets, chains, requests, planning, redact, ...own } = parts
   return createSessions({
     ...own,
     engine: createDockerEngine(engineAddress(config.env)),
-    ...planningOf(config, own.home, own.system),
+    ...planning,
     requests,
     secrets: (session, signal) => secrets.bundle(session, signal),
     printed: redact,
@@ -146,8 +177,12 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
   })
 }
 
-function planningOf({ packageRoot, env }: ControllerConfig, home: string, system: System): Planning {
+type PlanningOf = { readonly home: string; readonly user: UserPlace; readonly providers: Providers; readonly system: System }
+
+function planningOf({ packageRoot, env }: ControllerConfig, { home, user, providers, system }: PlanningOf): Planning {
   return createPlanning({
+    userServers: user,
+    secretProblem: secretProblemOf(providers),
     home,
     presets: join(packageRoot, 'policies'),
     trust: openTrust(home, system),
@@ -157,9 +192,39 @@ function planningOf({ packageRoot, env }: ControllerConfig, home: string, system
   })
 }
 
+/** What ends with a session's questions and commands: the MCP servers that it has. */
+function withTools(requests: Requests, tools: Tools): NonNullable<SessionParts['requests']> {
+  return {
+    call: (session, call, signal) => requests.call(session, call, signal),
+    ask: (session, ask, signal) => requests.ask(session, ask, signal),
+    tool: (session, request, signal) => tools.call(session, request, signal),
+    async endSession(session) {
+      await Promise.all([requests.endSession(session), tools.endSession(session)])
+    },
+  }
+}
+
+function userPlaceOf(env: ControllerConfig['env']): UserPlace {
+  return { home: env['HOME'] || homedir(), env }
+}
+
+/** A key of the vault is looked for; of other places it is told what can be told without asking them. */
+function secretProblemOf(providers: Providers): NonNullable<Parameters<typeof createPlanning>[0]['secretProblem']> {
+  return async ({ name, source }, holder) => {
+    if (source.kind !== 'vault') return providers.problem(source)
+    try {
+      await providers.get(name, source, AbortSignal.timeout(LIMITS.secretExecMs), holder)
+      return undefined
+    } catch (error) {
+      return error instanceof SallyportError ? error.message : `the secret ${name} cannot be read (${codeOf(error)})`
+    }
+  }
+}
+
 /** What the operator's routes work on. */
 export type Host = {
   readonly sessions: Sessions
+  readonly servers: OperatorServers
   /** What is kept of the workspaces of sessions that live. */
   readonly kept: () => readonly unknown[]
   readonly state: StateFile

@@ -9,18 +9,18 @@ import type { Vault } from '../vault/vault.ts'
 export type LateVault = AsyncDisposable & {
   /** @throws secret_missing, secret_not_permitted; secret_unavailable when there is none yet, or it stayed locked */
   get(key: string, holder?: SecretHolder): Promise<Secret>
+  /** Whether a holder could have it, without reading it. `closed`: nobody can say. */
+  has(key: string, holder: SecretHolder): Promise<'there' | 'absent' | 'kept' | 'closed'>
 }
+
+type Opened = Pick<Vault, 'get' | 'has'> & AsyncDisposable
 
 /**
  * Opens the vault now, or when something of it is first wanted where there is none yet. One that cannot be opened keeps no session from
  * starting that needs nothing of it, and stays closed until the next daemon.
  */
-export async function openLateVault(
-  file: string,
-  open: (file: string) => Promise<Pick<Vault, 'get'> & AsyncDisposable>,
-  log: Pick<Log, 'warn'>,
-): Promise<LateVault> {
-  let opening: Promise<Pick<Vault, 'get'> & AsyncDisposable> | undefined
+export async function openLateVault(file: string, open: (file: string) => Promise<Opened>, log: Pick<Log, 'warn'>): Promise<LateVault> {
+  let opening: Promise<Opened> | undefined
   const opened = (): typeof opening => {
     if (opening === undefined && existsSync(file)) {
       opening = open(file)
@@ -43,6 +43,14 @@ export async function openLateVault(
       throw new SallyportError('secret_unavailable', `there is no vault yet, so that it has no "${key}"`, {
         hint: `make it: sallyport secret set ${key}`,
       })
+    },
+    async has(key, holder) {
+      try {
+        return (await opened())?.has(key, holder) ?? 'absent'
+      } catch (error) {
+        if (!(error instanceof SallyportError)) throw error
+        return 'closed'
+      }
     },
     async [Symbol.asyncDispose]() {
       const vault = await opening?.catch(() => undefined)

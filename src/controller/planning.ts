@@ -5,11 +5,15 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
-import { formatDiagnostic, type Policy } from '../policy/policy.ts'
+import { formatDiagnostic, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
+import type { SecretHolder } from '../wire/secret-holder.ts'
+import { refuseMissingSecrets, sessionServers, withServers, type UserPlace } from './mcp-servers/mcp-servers.ts'
+import type { PlannedServers, ServersQuery } from './mcp-servers/operator-servers.ts'
 import { WORKSPACE } from './sessions/agent-environment.ts'
-import { freezeLayers, frozenPolicy, type FrozenLayers } from './sessions/frozen-layers.ts'
+import { freezeLayers, frozenPolicy } from './sessions/frozen-layers.ts'
 import { buildCommandOf, harnessOf, type Harness } from './sessions/harness.ts'
-import { layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import { inputsOf, layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import { realWorkspace } from './sessions/workspace-file.ts'
 import { policyFolder } from './sessions/session-names.ts'
 import type { PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
 import type { TrustStore } from './sessions/workspace-trust.ts'
@@ -22,6 +26,10 @@ export type PlanningParts = {
   readonly images: { readonly sidecar: string; readonly agent: string }
   /** Of the gate, besides what every gate gets. */
   readonly gate: Pick<SessionPlan['sidecar'], 'environment' | 'mounts'>
+  /** Where the operator's own MCP servers are. */
+  readonly userServers?: UserPlace
+  /** Why a secret has no value for this holder, as far as it can be told now. */
+  readonly secretProblem?: (grant: SecretGrant, holder: SecretHolder) => Promise<string | undefined>
   readonly system: Pick<System, 'now' | 'random'>
 }
 
@@ -30,6 +38,8 @@ export type Planning = {
   prepare(request: UpRequest, names: PlannedNames): Promise<SessionPlan>
   /** The session's policy as its files are now, in the place of the one before. @throws the same: then that one stays */
   refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
+  /** What MCP servers a session would have. Nothing is written. @throws the same, and mcp_config_invalid */
+  servers(query: ServersQuery): Promise<PlannedServers>
   /** Of a session's policy as it was frozen last. @throws policy_not_found, policy_invalid */
   policyDigest(session: string): string
 }
@@ -39,27 +49,29 @@ const NO_HARNESS = 'plain'
 
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
-  const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<FrozenLayers> => {
-    const policyDirs = [parts.presets, join(parts.home, 'policies')]
-    const layers = await layersOf({
-      home: parts.home,
-      workspace: names.workspace,
-      role: request.role,
-      sessionFiles: request.policy,
-      trust: parts.trust,
-    })
-    return freezeLayers(withHarness(layers, request.harness), { policyDirs, into: names.policyFolder }, parts.system)
+  const policyDirs = [parts.presets, join(parts.home, 'policies')]
+  const layersFor = async (workspace: string, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
+    const { home, trust, userServers: user } = parts
+    const layers = await layersOf({ home, workspace, role: request.role, sessionFiles: request.policy, trust })
+    return withServers(withHarness(layers, request.harness), { home, policyDirs, user })
+  }
+  const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
+    const { layers, kept } = await layersFor(names.workspace, request)
+    return { ...freezeLayers(layers, { policyDirs, into: names.policyFolder }, parts.system), kept }
   }
   return {
     async prepare(request, names) {
       const frozen = await freeze(names, request)
-      const { policy } = frozen
+      const { policy, kept } = frozen
+      const { secretProblem } = parts
+      const holder = { workspace: names.workspace, ...(request.role !== undefined && { role: request.role }) }
+      if (secretProblem) await refuseMissingSecrets(policy, (grant) => secretProblem(grant, holder))
       const placeholders = createPlaceholders(policy.placeholders, names.id).values
       const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? NO_HARNESS, {
         workspace: WORKSPACE,
         secrets: policy.secrets.map(({ name }) => name),
         placeholders,
-        mcpServers: [],
+        mcpServers: sessionServers(policy, kept).map(({ registered }) => registered),
         now: parts.system.now(),
       })
       return {
@@ -77,11 +89,18 @@ export function createPlanning(parts: PlanningParts): Planning {
         policy: { files: frozen.files, restricted: frozen.restricted, policyDirs: frozen.policyDirs },
         filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
         requiresLease: policy.isLeaseRequired,
-        warnings: policy.warnings.map(formatDiagnostic),
+        warnings: [...policy.warnings.map(formatDiagnostic), ...(kept?.notes ?? [])],
       }
     },
     async refreeze(names, request) {
       await freeze(names, request)
+    },
+    async servers({ workspace, policy: files, role, harness }) {
+      const named = { policy: files, ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
+      const { layers, kept } = await layersFor(workspace, named)
+      const inputs = inputsOf(layers)
+      const policy = loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted })
+      return { policy, kept, holder: { workspace: realWorkspace(workspace), ...(role !== undefined && { role }) } }
     },
     policyDigest: (session) => frozenPolicy(policyFolder(parts.home, session)).digest,
   }

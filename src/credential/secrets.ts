@@ -51,7 +51,7 @@ export function openSecrets(
   }
   for (const declaration of declarations) {
     const { name, source } = declaration
-    if (source.kind === 'vault' || source.kind === 'vault-http') throw sourceNeedsDaemon(name, source)
+    if (source.kind === 'vault' || source.kind === 'vault-http' || source.kind === 'mcp-config') throw sourceNeedsDaemon(name, source)
     if (source.kind !== 'env' && source.kind !== 'file') {
       const get = createCommandSecret(declaration, source, env, system)
       known.set(name, async () => note(await get()))
@@ -72,7 +72,7 @@ export function openSecrets(
   }
 }
 
-function sourceNeedsDaemon(name: string, source: SourceOf<'vault' | 'vault-http'>): SallyportError {
+function sourceNeedsDaemon(name: string, source: SourceOf<'vault' | 'vault-http' | 'mcp-config'>): SallyportError {
   return new SallyportError('secret_missing', `secret ${name}: a gate without a controller does not read "${source.kind}:"`, {
     hint: `start the session with "sallyport up", under "sallyport daemon"; or use file:, env: or exec: for ${name}`,
   })

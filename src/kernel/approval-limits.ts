@@ -41,6 +41,25 @@ export const APPROVAL_LIMITS = {
   shownSpacesMax: 4,
   shownLineBreaksMax: 2,
   shownCombiningMax: 2,
+  /** A handle of a secret that is for one command, and one for a session: it ends with the session, or after so long. */
+  handleSingleMs: 900_000,
+  handleSessionMs: 12 * 3_600_000,
+  /** Handles of one session that can be used: more are refused with `overloaded`. */
+  handlesOfSessionMax: 256,
+  /** Handles in one text. */
+  handlesOfTextMax: 64,
+  /** All texts of one command with the values in them. */
+  useTextsBytesMax: 256 * 1024,
+  /** A command with secrets runs so long at most. */
+  useMs: 600_000,
+  /** What such a command may leave in /output: bytes, entries, folders in folders, and the bytes that a compressed file is expanded to. */
+  useOutputBytesMax: 64 * 1024 ** 2,
+  useOutputEntriesMax: 256,
+  useOutputDepthMax: 8,
+  useOutputExpandedBytesMax: 256 * 1024 ** 2,
+  useOutputLayersMax: 3,
+  /** Requests of one session whose files are kept for its agent: the oldest give way. */
+  useOutputsKeptMax: 16,
   /** The one line of a question in a list. */
   summaryCharsMax: 120,
 } as const

@@ -149,6 +149,25 @@ export const HOST_LIMITS = {
   sidecarCpusMax: 1,
   sidecarProcessesMax: 256,
   probeMemoryBytes: 512 * 1024 ** 2,
+  /** Containers beside one agent at the same time: more are 429 `too_many_siblings`. Its /24 has room for two more, while networks go. */
+  siblingsMax: 12,
+  /** What each is given at most, and never more than the agent. */
+  siblingMemoryBytes: 2 * 1024 ** 3,
+  siblingCpusMax: 2,
+  siblingProcessesMax: 256,
+  siblingScratchBytes: 512 * 1024 ** 2,
+  /** Its variables, the longest text among them (the kernel takes 128 KiB of one with its name), and the files that are pinned in it. */
+  siblingVariablesMax: 64,
+  siblingTextBytesMax: 96 * 1024,
+  siblingPinnedFilesMax: 32,
+  siblingPinnedBytesMax: 16 * 1024 ** 2,
+  /** A gate has so long to say that its ways to one are closed: its network goes in any case. */
+  siblingWaysCloseMs: 2_000,
+  /** What it wrote to `/output` is counted this often; so many names are the most. */
+  siblingOutputLookMs: 250,
+  siblingOutputNamesMax: 2_000,
+  /** Room on the disk that it may take besides, for blocks that are not full and those that a file system takes in advance. */
+  siblingOutputRoomBytes: 16 * 1024 ** 2,
   /** Writable folders of a container that live in memory. */
   scratchBytes: 1024 ** 3,
   scratchSmallBytes: 64 * 1024 ** 2,
@@ -159,6 +178,8 @@ export const HOST_LIMITS = {
   containerLogFilesMax: 3,
   /** Certificates of an image, one file: a larger one is not taken for one. */
   imageFileBytesMax: 8 * 1024 ** 2,
+  /** Folders of a PATH that a program of an image is looked for in. */
+  imagePathFoldersMax: 64,
   /** Links that are followed to a file of an image. */
   imageLinksMax: 16,
   /** One frame of a container's output as the engine sends it. */
@@ -286,6 +307,8 @@ export const HOST_LIMITS = {
   /** Calls of one session to the controller: a minute, and at once. */
   agentCallsPerMinuteMax: 600,
   agentBurstCallsMax: 60,
+  /** Whether the policy leaves an agent the look at its requests is looked up at most so often. */
+  policyLookMs: 1_000,
   /** Calls of one method at one gate, a minute and at once: what only looks, and what begins something or reads files of the host. */
   lookCallsPerMinuteMax: 600,
   lookCallsBurstMax: 120,
@@ -298,6 +321,24 @@ export const HOST_LIMITS = {
   auditCommandCharsMax: 2_000,
   /** Calls of one agent under way at the gateway. */
   agentCallsMax: 64,
+  /** Sessions of MCP clients at one gate: at the limit the one that has been idle longest ends, and where none is idle 503 `overloaded`. */
+  mcpSessionsMax: 128,
+  /** One that nobody used for so long ends. Most clients take that for the end of the server: what bounds memory is their number. */
+  mcpSessionIdleMs: 24 * 3_600_000,
+  /** A client that takes nothing of an answer for so long is cut off: a stream sends something each 15 s. */
+  mcpStalledMs: 60_000,
+  /** The body of one request at `/mcp`: what a proposal may have, escaped. */
+  mcpBodyBytesMax: 1_048_576,
+  /** A call that waits says so this often, and what a command prints no more often than this, so much of it at once. */
+  mcpProgressMs: 10_000,
+  mcpProgressPauseMs: 1_000,
+  mcpProgressCharsMax: 4_000,
+  /** The end of each stream of output that is in the result of a tool: clients cut results, or take them out of the model's sight. */
+  mcpOutputCharsMax: 32_768,
+  /** Requests that began as tasks and are listed as such, how many at once, and how often a client is told to look. */
+  mcpTasksMax: 256,
+  mcpTasksListedMax: 16,
+  mcpTaskPollMs: 2_000,
   /** Requests of one session that have not ended, and those that have and are remembered, and for how long. */
   requestsOpenMax: 64,
   requestsEndedMax: 200,
@@ -305,6 +346,12 @@ export const HOST_LIMITS = {
   /** Pieces of a request's output that are kept for who streams it. */
   outputPiecesMax: 2_048,
   outputPiecesBytesMax: 1_048_576,
+  /** Of one answer, pieces and their characters: a frame of the channel has a bound. */
+  outputPiecesAtOnceMax: 512,
+  outputCharsAtOnceMax: 524_288,
+  /** A stream of output looks again so much later, and after it was told that there is too much going on. */
+  outputPaceMs: 250,
+  outputPauseMs: 1_000,
   /** A host command as it is asked for: arguments, their bytes, and the bytes of environment that its rule adds. */
   commandArgumentsMax: 4_096,
   commandArgumentBytesMax: 64 * 1024,
@@ -370,4 +417,39 @@ export const HOST_LIMITS = {
   chatHoldMs: 20_000,
   /** After a failure later and later, up to so much. */
   chatPollMaxMs: 30_000,
+
+  /** A file with MCP servers; servers of one session, and values of one of them. */
+  mcpUserFileBytesMax: 4 * 1024 * 1024,
+  mcpServersMax: 64,
+  mcpFieldsMax: 64,
+  /** A message to an MCP server in a container of its own: escaped in a frame it is twice as long at most. One from it, and what waits for the gate. */
+  toolMessageBytesMax: 480 * 1024,
+  toolAnswerBytesMax: 2 * 1024 * 1024,
+  toolQueueBytesMax: 3 * 1024 * 1024,
+  /** Messages in one answer to the gate. */
+  toolMessagesMax: 64,
+  /** Until its container runs; one wait for what it says; a connection that nobody asks for any more, and one on which nothing is said. */
+  toolOpenMs: 60_000,
+  toolReceiveMs: 15_000,
+  toolAbandonedMs: 60_000,
+  toolIdleMs: 4 * 3_600_000,
+  toolLookMs: 5_000,
+  /** A message that its program does not read. */
+  toolWriteMs: 10_000,
+  /** Connections of one server, and of one session, at the same time. */
+  toolConnectionsPerServerMax: 4,
+  toolConnectionsMax: 12,
+  /** Starts of one session: a minute, and at once. */
+  toolStartsPerMinuteMax: 20,
+  toolStartsBurstMax: 8,
+  /** Lines of its error output that are logged, of each connection, and characters of one. */
+  toolLogLinesMax: 200,
+  toolLogCharsMax: 1_000,
+  /** Messages under way to one server elsewhere, and the pause before its own stream is opened once more. */
+  relayRequestsMax: 32,
+  relayReopenMs: 5_000,
+  /** A server that is tried: each of its answers, pages of its tools, and tools. */
+  serverTestMs: 90_000,
+  serverTestPagesMax: 20,
+  serverTestToolsMax: 2_000,
 } as const

@@ -104,6 +104,9 @@ export const LIMITS = {
   joinedBytesMax: 8 * 1024,
   /** Pools kept; the least recently used idle one is closed first. When all are busy: 503 `overloaded`. */
   upstreamPoolsMax: 512,
+  /** Ports of one rule of `protocol: tcp`, and of all of them, that the gate listens on for programs that know no proxy. */
+  tcpRulePortsMax: 16,
+  tcpPortsMax: 64,
   /** Networks beside the jail in which the gate has its ways open at the same time: more are `overloaded`. */
   sideNetworksMax: 32,
   /** The engine gives the gate its address in one a moment before or after it is told: it waits so long for it, and looks this often. */

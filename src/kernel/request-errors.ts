@@ -9,12 +9,28 @@ export const REQUEST_ERRORS = {
     status: 403,
     means: 'The policy denies this host command, or it is of a class that nothing can allow.',
   },
+  too_many_siblings: { to: 'agent', status: 429, means: 'As many containers run beside the agent as a session may have.' },
+  sibling_refused: {
+    to: 'agent',
+    status: 422,
+    means: 'What is to run beside the agent cannot: its command, a variable, a file or a folder.',
+  },
+  shell_missing: {
+    to: 'agent',
+    status: 422,
+    means: 'The image has no /bin/sh, by which secrets are handed to a program beside the agent.',
+  },
   command_disabled: { to: 'agent', status: 403, means: 'The policy has host commands switched off.' },
   login_required: { to: 'operator', exit: 1, means: 'The page is not logged in: its link was used or is too old, or its login has ended.' },
   origin_refused: {
     to: 'operator',
     exit: 1,
     means: 'A request to the page’s listener is not one of the operator’s own page, and was not looked at.',
+  },
+  origin_not_allowed: {
+    to: 'agent',
+    status: 403,
+    means: 'A web page of another origin calls the gate’s tools. Nothing of it was looked at.',
   },
   login_not_found: { to: 'operator', exit: 1, means: 'No page is logged in by this id.' },
   page_off: { to: 'operator', exit: 1, means: 'The daemon has no page: it was started without one.' },
@@ -79,7 +95,26 @@ export const REQUEST_ERRORS = {
     status: 403,
     means: 'The host command may run only in a sandbox, and there is none on this machine.',
   },
+  handle_invalid: {
+    to: 'agent',
+    status: 403,
+    means: 'A handle is none that this session can use now: it never was one, is used up, has ended, or is another session’s.',
+  },
+  template_invalid: {
+    to: 'agent',
+    status: 400,
+    means: 'A text with handles in it, or the place that it is for, is not one that a value can be written into.',
+  },
+  command_out_of_memory: { to: 'agent', status: 500, means: 'The command needed more memory than its container has, and was ended.' },
+  output_exceeded: { to: 'agent', status: 413, means: 'The command wrote more to /output than it may, and was ended.' },
   notice_failed: { to: 'operator', exit: 1, means: 'A notice of a question could not be given by one of the ways of notify.yaml.' },
+  mcp_config_invalid: {
+    to: 'operator',
+    exit: 2,
+    means: 'mcp.json, or what a policy says of MCP servers, cannot be used: a server is not what it must be, or a secret has no value.',
+  },
+  mcp_server_unknown: { to: 'agent', status: 404, means: 'The session has no MCP server of that name that the gate stands before.' },
+  mcp_server_failed: { to: 'agent', status: 502, means: 'The MCP server could not be started, ended, or said what is no message.' },
 } as const satisfies ErrorTable
 
 /** `agent` codes with the status of HTTP, `operator` codes with the exit code of a command. */

@@ -9,6 +9,7 @@ export function closedPolicy(policy: Policy, refusal: Refusal): Policy {
     decide: () => deny,
     decideTunnel: () => deny,
     decideRoute: () => deny,
+    tcpPorts: new Map(),
     knowsName: () => false,
     judgeAddresses: () => refusal,
     judgeName: () => refusal,

@@ -10,6 +10,7 @@ import { lintMode } from './modes.ts'
 import type { EffectivePolicy, EffectiveRule } from './model.ts'
 import { parsed, parseRule, type ParsedRule } from './ranking.ts'
 import { checkReach, checkRoute } from './reach.ts'
+import { lintTcpPorts } from './tcp-ports.ts'
 import { parseUpstream, type Upstream } from './routes.ts'
 
 /**
@@ -38,6 +39,7 @@ export function findConflicts(
     ...covered.warnings,
     ...findOverruled(rules, mode),
     ...modes.warnings,
+    ...lintTcpPorts(rules, mode),
     ...rules.flatMap((rule) => [...lintRule(rule), ...lintRefused(rule)]),
     // Whether a refused name or address is listed cannot be said of these: "addresses" may be what is wrong.
     ...damage.rules.flatMap((rule) => lintRule(parseRule(rule))),

@@ -17,6 +17,7 @@ import type { AllowedRule, Facts, NetworkMode, Plane, Policy } from './model.ts'
 import { matchesPath, pathOf, splitPath, type PathPattern } from './paths.ts'
 import { parseRule, type ParsedRule } from './ranking.ts'
 import { readRouteUrl } from './routes.ts'
+import { whyNotByName } from './tcp-ports.ts'
 
 /** What would happen to a request, as far as it is known without looking the name up. */
 export type Explanation = {
@@ -139,7 +140,12 @@ function tunnelNotes(policy: Policy, { host, port }: Facts): string[] {
   const tunnel = policy.decideTunnel(host, port)
   if (tunnel.action === 'deny' || tunnel.carries === 'http') return []
   const does = tunnel.action === 'ask' ? 'asks the operator first about' : 'lets through'
-  return [`rule "${tunnel.rule.id}" ${does} a tcp connection to ${formatAuthority(host, port)}, opened with CONNECT or SOCKS`]
+  const why = whyNotByName(policy, host, port)
+  const ways = why === undefined ? 'opened by name, with CONNECT or SOCKS' : 'opened with CONNECT or SOCKS'
+  return [
+    `rule "${tunnel.rule.id}" ${does} a tcp connection to ${formatAuthority(host, port)}, ${ways}`,
+    ...(why === undefined ? [] : [`programs that know no proxy do not arrive there: ${why}`]),
+  ]
 }
 
 /** RFC 9110 §9.1: methods are case-sensitive. Compared as it is given, but it was probably not meant so. */

@@ -117,6 +117,8 @@ export type Policy = {
   /** For a reverse route, by the facts of its upstream request: what denies or asks still holds, else the route itself allows. */
   decideRoute(route: Route, facts: Facts): Decision
   readonly routes: readonly Route[]
+  /** Hosts that connections lead to which know no proxy and speak what nobody looks into: by the port, which no other host has. */
+  readonly tcpPorts: ReadonlyMap<number, Hostname>
   /** Whether some port of this host can be reached at all. A few map look-ups for most names. */
   knowsName(host: Hostname): boolean
   /** Judges all addresses of a host together: one refused address refuses all. `own` are this machine's addresses. */

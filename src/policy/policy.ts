@@ -16,6 +16,7 @@ import { readRestricted } from './restricted.ts'
 import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
 import { filesystemOf, sessionOf } from './sections.ts'
+import { findTcpPorts } from './tcp-ports.ts'
 
 export type {
   AllowedRule,
@@ -50,6 +51,7 @@ export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
 export { looksSecret, looksSecretArgument, readValue, secretsIn, type ValuePart } from './mcp-values.ts'
 export { routeOfServer, secretsOfServer } from './mcp-servers.ts'
+export { allowsTool } from './tool-names.ts'
 export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {
@@ -148,8 +150,10 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       rules: [...effective.rules, ...restricted.rules],
       ...withRestricted(effective, restricted),
     }
+    const compiled = compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths)
     return {
-      ...compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths),
+      ...compiled,
+      tcpPorts: findTcpPorts(rules, effective.mode.value, compiled.decideTunnel),
       routes: effective.routes.map(toRoute),
       judgeAddresses,
       judgeName,

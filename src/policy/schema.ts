@@ -45,7 +45,7 @@ export const Rule = z.strictObject({
 export const SecretEntry = z.strictObject({
   name: SecretName,
   source: text(complaint(parseSource)).describe(
-    'vault:KEY, env:NAME, file:/absolute/path, exec:command arguments, op:VAULT/ITEM/FIELD, keychain:SERVICE/ACCOUNT, libsecret:ATTRIBUTE=VALUE,…, pass:NAME or vault-http:MOUNT/PATH#FIELD',
+    'vault:KEY, env:NAME, file:/absolute/path, exec:command arguments, op:VAULT/ITEM/FIELD, keychain:SERVICE/ACCOUNT, libsecret:ATTRIBUTE=VALUE,…, pass:NAME, vault-http:MOUNT/PATH#FIELD or mcp-config:HARNESS/SERVER/env/VARIABLE',
   ),
   resources: list(text(complaint(parseResource)), 256)
     .optional()

@@ -40,6 +40,8 @@ export function describeSource(source: SecretSource): string {
       return `libsecret:${source.attributes.map((pair) => pair.join('=')).join(',')}`
     case 'vault-http':
       return `vault-http:${source.mount}/${source.path}${source.version === undefined ? '' : `?version=${source.version}`}#${source.field}`
+    case 'mcp-config':
+      return `mcp-config:${source.harness}/${[source.server, source.of, source.field].map(encodeURIComponent).join('/')}`
   }
 }
 
@@ -86,6 +88,25 @@ const PARSERS: { readonly [K in SecretSource['kind']]: (rest: string) => Extract
       : ' must be a name of the store: parts of letters, digits, spaces and "_.@:+=~-", joined by "/", as in "pass:work/github"'
   },
   'vault-http': parseVaultHttp,
+  'mcp-config': parseMcpConfig,
+}
+
+function parseMcpConfig(rest: string): (SecretSource & { kind: 'mcp-config' }) | string {
+  const [harness = '', ...parts] = rest.split('/')
+  const [server = '', of, field = ''] = parts.map(decoded)
+  const isFit = /^[a-z0-9-]{1,64}$/.test(harness) && parts.length === 3 && server !== '' && field !== '' && !CONTROL.test(server + field)
+  if (!isFit || (of !== 'env' && of !== 'headers'))
+    return ' must be HARNESS/SERVER/env/VARIABLE or HARNESS/SERVER/headers/FIELD, each percent-encoded, as in "mcp-config:claude/github/env/GITHUB_TOKEN"'
+  const right = `${harness}/${[server, of, field].map(encodeURIComponent).join('/')}`
+  return right === rest ? { kind: 'mcp-config', harness, server, of, field } : ` is not canonical; write "mcp-config:${right}"`
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return ''
+  }
 }
 
 function parseFile(path: string): (SecretSource & { kind: 'file' }) | string {

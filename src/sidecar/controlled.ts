@@ -6,12 +6,14 @@ import { LIMITS } from '../kernel/limits.ts'
 import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { authorityFrom, type Authority } from '../pki/pki.ts'
-import { FROM_SIDECAR, type Secrets } from '../wire/control.ts'
+import { FROM_SIDECAR, type Secrets, type SideNetwork } from '../wire/control.ts'
 import type { AskOperator } from './egress/asking.ts'
 import type { CheckLease } from './egress/lease.ts'
 import type { Reloading, ReloadParts } from './enforcement.ts'
 import type { CallController } from './gateway/gateway.ts'
-import { openLink, type LinkConfig } from './link.ts'
+import type { AskTool } from './gateway/server-channel.ts'
+import { openLink, type LinkConfig, type LinkHandlers } from './link.ts'
+import type { SideNetworks } from './side-networks.ts'
 
 /** What a gate has from its controller. */
 export type Controlled = AsyncDisposable & {
@@ -22,6 +24,8 @@ export type Controlled = AsyncDisposable & {
   /** Brings questions of rules that ask to the operator. */
   readonly ask: AskOperator
   readonly callController: CallController
+  /** Steps of connections with MCP servers that the controller runs. */
+  readonly askTool: AskTool
   /** From here on the controller's word is done. */
   serve(parts: ServeParts): void
 }
@@ -34,6 +38,8 @@ export type ServeParts = {
   /** Forgets what was made of secrets. */
   readonly forget: () => void
   readonly outgoing: Outgoing | undefined
+  readonly onServerTest: LinkHandlers['onServerTest']
+  readonly sideNetworks: Pick<SideNetworks, 'open' | 'change'>
 }
 
 /**
@@ -65,7 +71,8 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
       )
     },
     callController: (call) => link.ask('AGENT', call, LIMITS.requestWaitMaxMs + LIMITS.requestAnswerMs),
-    serve({ reloading, replaced, serially, forget, outgoing }) {
+    askTool: (request, timeoutMs) => link.ask('TOOL', request, timeoutMs),
+    serve({ reloading, replaced, serially, forget, outgoing, sideNetworks, onServerTest }) {
       // I34
       const end = async (how: 'wipe' | 'revoke', reason: Refusal): Promise<number> => {
         inForce = undefined
@@ -84,8 +91,11 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
             inForce = secrets
             leases = hashesOf(secrets)
           }),
+        onServerTest,
         onPolicy: () => serially(() => reloading.replacePolicy(replaced)),
         policyDigest: () => reloading.enforcement().policy.digest,
+        ways: () => sideNetworks.open,
+        onWays: (network: SideNetwork, open: boolean) => sideNetworks.change(network, open),
         onRevoked() {
           leases = []
           return end('revoke', REVOKED)

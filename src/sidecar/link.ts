@@ -13,6 +13,8 @@ import {
   OFFER,
   type Authority,
   type Secrets,
+  type TestedServer,
+  type SideNetwork,
   type Welcome,
 } from '../wire/control.ts'
 import { openTransport, type Connection, type Transport } from './link-transport.ts'
@@ -34,8 +36,14 @@ export type LinkHandlers = {
   onPolicy(): Promise<void>
   /** Digest of the policy that is in force. */
   policyDigest(): string
+  /** Side networks that its ways are open in. */
+  ways(): readonly SideNetwork[]
+  /** @throws listen_failed, overloaded, config_invalid */
+  onWays(network: SideNetwork, open: boolean): Promise<void>
   /** How many tunnels and exchanges were cut. */
   onRevoked(): Promise<number>
+  /** An MCP server, tried for the operator. `pass` stands for a lease. @throws mcp_server_unknown, mcp_server_failed */
+  onServerTest(server: string, pass: string): Promise<TestedServer>
   /** No controller for longer than it granted. */
   onGraceOver(): void
 }
@@ -48,7 +56,7 @@ export type Link = AsyncDisposable & {
   /** From here on the controller is listened to, and told that the sidecar serves; lines of its audit go there. */
   serve(handlers: LinkHandlers, outgoing: Outgoing | undefined): void
   /** Asks the controller, if it is there and the session not over. @throws controller_unavailable, and what the controller says */
-  ask(method: 'AGENT' | 'ASK', params: unknown, timeoutMs: number): Promise<unknown>
+  ask(method: 'AGENT' | 'ASK' | 'TOOL', params: unknown, timeoutMs: number): Promise<unknown>
 }
 
 /**
@@ -129,7 +137,7 @@ class ReconnectingLink implements Link {
     this.#serving.resolve({ handlers, outgoing })
   }
 
-  async ask(method: 'AGENT' | 'ASK', params: unknown, timeoutMs: number): Promise<unknown> {
+  async ask(method: 'AGENT' | 'ASK' | 'TOOL', params: unknown, timeoutMs: number): Promise<unknown> {
     if (this.#channel === undefined || this.#isEnded) throw unavailable()
     try {
       return await this.#channel.request(method, params, timeoutMs)
@@ -220,7 +228,7 @@ class ReconnectingLink implements Link {
         const sealed = sealUnderLease(lease, JSON.stringify(this.#authority), this.#system)
         await channel.request('AUTHORITY', { sealed })
       }
-      await channel.request('READY', { policy: serving.handlers.policyDigest() })
+      await channel.request('READY', { policy: serving.handlers.policyDigest(), ways: serving.handlers.ways() })
       this.#channel = channel
       if (serving.outgoing) await (this.#forwarding = this.#forward(channel, serving.outgoing, ending.signal))
     })
@@ -262,6 +270,15 @@ class ReconnectingLink implements Link {
       case 'POLICY':
         await handlers.onPolicy()
         return {}
+      case 'MCP_TEST': {
+        const { server, pass } = FROM_CONTROLLER.MCP_TEST.params.parse(params)
+        return await handlers.onServerTest(server, pass)
+      }
+      case 'WAYS': {
+        const { open, ...network } = FROM_CONTROLLER.WAYS.params.parse(params)
+        await handlers.onWays(network, open)
+        return {}
+      }
       case 'REVOKE':
         this.#isEnded = true
         return { cut: await handlers.onRevoked() }

@@ -2,20 +2,21 @@ import { Server as HttpServer } from 'node:http'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { formatAuthority } from '../kernel/hostname.ts'
+import type { OwnPorts } from './own-ports.ts'
 
 export type Endpoint = { readonly host: string; readonly port: number }
 
-/** The listening sockets of the gate. */
+/** The listening sockets of the gate, or of one of its networks. */
 export type Listeners = {
   /** Opens one and gives back its bound address. Connections of clients that are not allowed are closed at once. @throws listen_failed */
   open(server: Server, endpoint: Endpoint): Promise<string>
-  /** Ports that are listened on. */
-  readonly ports: ReadonlySet<number>
-  /** Counts the port of a listener that is open already among `ports`, as the resolver's is. */
-  claim(port: number): void
+  /** The same for one that goes with the policy: disposed it listens no more, and its connections go on. @throws listen_failed */
+  openPassing(server: Server, endpoint: Endpoint): Promise<Disposable>
   /** Connections that are open now. */
   readonly connections: number
-  /** Stops listening. Resolves when the last connection is gone. */
+  /** Counts a server with its connections, which is open elsewhere. */
+  watch(server: Server): void
+  /** Stops listening, for good. Resolves when the last connection is gone. */
   close(): Promise<void>
   /** Ends connections on which no request is under way, as far as the servers know. */
   closeIdleConnections(): void
@@ -23,31 +24,55 @@ export type Listeners = {
   closeConnections(): void
 }
 
-export function createListeners(allowsClient: ((address: string) => boolean) | undefined): Listeners {
-  const servers: Server[] = []
-  const ports = new Set<number>()
+/** @param within all of the gate, of which these are a part: they count there too, and end without the others */
+export function createListeners(
+  allowsClient: ((address: string) => boolean) | undefined,
+  ownPorts: OwnPorts,
+  within?: Pick<Listeners, 'watch'>,
+): Listeners {
+  const servers = new Set<Server>()
   const open = new Set<Socket>()
   let closed: Promise<unknown> | undefined
+  function watch(server: Server): void {
+    servers.add(server)
+    server.once('close', () => servers.delete(server))
+    server.on('connection', (socket: Socket) => {
+      open.add(socket)
+      socket.once('close', () => open.delete(socket))
+    })
+    within?.watch(server)
+  }
+  async function listen(server: Server, endpoint: Endpoint): Promise<AddressInfo> {
+    if (allowsClient)
+      server.prependListener('connection', (socket: Socket) => void (allowsClient(socket.remoteAddress ?? '') || socket.destroy()))
+    const bound = await bind(server, endpoint)
+    watch(server)
+    // It was on its way when all others were closed.
+    if (closed) server.close()
+    return bound
+  }
   return {
-    ports,
-    claim: (port) => void ports.add(port),
+    watch,
     get connections() {
       return open.size
     },
     async open(server, endpoint) {
-      server.on('connection', (socket: Socket) => {
-        open.add(socket)
-        socket.once('close', () => open.delete(socket))
-      })
-      if (allowsClient)
-        server.prependListener('connection', (socket: Socket) => void (allowsClient(socket.remoteAddress ?? '') || socket.destroy()))
-      const { address, port } = await bind(server, endpoint)
-      servers.push(server)
-      ports.add(port)
+      const { address, port } = await listen(server, endpoint)
+      ownPorts.add(port)
       return formatAuthority(address, port)
     },
+    async openPassing(server, endpoint) {
+      const { address, port } = await listen(server, endpoint)
+      const claim = ownPorts.addAt(address, port)
+      return {
+        [Symbol.dispose]() {
+          claim[Symbol.dispose]()
+          server.close()
+        },
+      }
+    },
     async close() {
-      closed ??= Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))))
+      closed ??= Promise.all([...servers].map((server) => new Promise<void>((resolve) => server.close(() => resolve()))))
       await closed
     },
     closeIdleConnections() {

@@ -11,16 +11,22 @@ import type { Policy } from '../policy/policy.ts'
 import { createAsking, type AskOperator } from './egress/asking.ts'
 import { createCredentialUse } from './credential-use.ts'
 import type { Enforcement } from './egress/enforced.ts'
-import { createExchanges } from './egress/exchange.ts'
+import { createExchanges, type Exchanges } from './egress/exchange.ts'
 import { createHandle } from './egress/handle.ts'
 import { createLease, type CheckLease } from './egress/lease.ts'
 import { createLive } from './egress/live.ts'
+import { createLoad } from './egress/load.ts'
 import { openEnforcement } from './enforcement.ts'
+import { createConnections } from './inbound/connections.ts'
 import { createContexts } from './inbound/contexts.ts'
 import { createFront, type Front } from './inbound/front.ts'
+import { openFurtherWays, portOf } from './further-ways.ts'
 import type { CallController } from './gateway/gateway.ts'
+import type { RelayParts } from './gateway/mcp-relay.ts'
+import type { IsClient } from './side-networks.ts'
 import type { Transport } from './link.ts'
 import { createListeners, type Endpoint, type Listeners } from './listeners.ts'
+import { createOwnPorts, type OwnPorts } from './own-ports.ts'
 import { openResolver } from './resolver/resolver.ts'
 import { loadTrust } from './trust.ts'
 import { createAddresses } from './upstream/addresses.ts'
@@ -61,7 +67,7 @@ export type SidecarConfig = {
   /** The audit's file. Where a controller takes its lines it may be empty: they are in memory until it has them. */
   readonly audit: string
   /** When given, connections from other addresses are closed at once. */
-  readonly allowsClient?: (address: string) => boolean
+  readonly allowsClient?: IsClient
   /** The way to a controller: secrets, certificate authority and lease are its own then, whatever else is said of them here. */
   readonly control?: { readonly transport: Transport; readonly agent: string }
   /** Whether a text is the session's lease, for policies that require one. */
@@ -121,27 +127,30 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   // What runs when its connections end has its end recorded before the audit is closed.
   parts.defer(() => exchanges.settled())
 
-  const listeners = createListeners(config.allowsClient)
-  const resolve = createResolve({ fixed: config.fixedAddresses, isLeftToProxy: config.upstreamProxy !== undefined }, system)
-  const addresses = createAddresses(resolve, () => listeners.ports, system)
-  const upstreams = parts.use(createUpstreams(trust, config.upstreamProxy))
-  const asking = parts.use(createAsking(controlled?.ask ?? config.ask, log, system))
-  const live = createLive(enforcement)
-  const lease = createLease(checkLease)
-  const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, log }
-  const credentials = parts.use(createCredentialUse({ ...shared, audit, system }))
-  const handle = createHandle({ ...shared, ...credentials })
-  const contexts = createContexts(authority, system)
-  const front = createFront({ ...shared, handle, contexts, isResolver: config.dns.length > 0, system })
-
+  const asked = controlled?.ask ?? config.ask
+  const inside = buildInside(config, parts, { enforcement, exchanges, audit, trust, authority, checkLease, asked, log, system })
+  const { front, listeners, ownPorts, allowsClient, live, upstreams, forget } = inside
   parts.defer(async () => {
     const closed = listeners.close()
     front.destroy()
     listeners.closeConnections()
     await closed
   })
-  const ways = await openWays(config, parts, listeners, front, {
-    certificatePem: authority.certificatePem,
+  const caPem = authority.certificatePem
+  const knowsName = knownNames(enforcement)
+  const listening = new Set<() => void>()
+  const relay: RelayParts = {
+    servers: () => enforcement().policy.mcpServers,
+    handle: inside.handle,
+    askTool: controlled?.askTool ?? withoutController,
+    audit: (event) => audit.append(event),
+  }
+  const ways = await openWays({ ...config, allowsClient }, parts, listeners, front, {
+    onChange: (listener) => void listening.add(listener),
+    knowsName,
+    ownPorts,
+    relay,
+    certificatePem: caPem,
     checkLease,
     callController: controlled?.callController ?? withoutController,
     enforcement,
@@ -149,13 +158,26 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
     system,
   })
 
-  const replaced = { live, retire: (generation: number) => upstreams.retire(generation), audit, log }
+  const { sideNetworks, follow } = await openFurtherWays(config, ways, parts, { ...inside, knowsName, caPem })
+  const retire = (generation: number): void => {
+    upstreams.retire(generation)
+    follow()
+    for (const listener of listening) listener()
+  }
+  const replaced = { live, retire, audit, log }
   const change = serially((run: () => Promise<unknown>) => run())
   const reload = (isRetry: boolean): Promise<boolean> => change(() => reloading.reload(replaced, isRetry)) as Promise<boolean>
   const onChange = (): void => void reload(reloading.isFailing)
   parts.use(watchFiles(reloading.files, onChange, () => reloading.isFailing))
-  const { forget } = credentials
-  controlled?.serve({ reloading, replaced, forget, outgoing: audit.outgoing, serially: async (run) => void (await change(run)) })
+  controlled?.serve({
+    reloading,
+    replaced,
+    forget,
+    outgoing: audit.outgoing,
+    sideNetworks,
+    onServerTest: async (server, pass) => (await import('./gateway/server-test.ts')).testServer(relay, server, pass, config.version),
+    serially: async (run) => void (await change(run)),
+  })
 
   const running = parts.move()
   return {
@@ -166,23 +188,61 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
       return enforcement().placeholders.values
     },
     reload: () => reload(false),
-    drain: () => drain(listeners, front, exchanges, system),
+    drain: () => drain(listeners, [front, sideNetworks], exchanges, system),
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 
-async function drain(listeners: Listeners, front: Front, exchanges: { readonly running: number }, system: System): Promise<void> {
+type InsideParts = {
+  readonly enforcement: Enforcement
+  readonly exchanges: Exchanges
+  readonly audit: Audit
+  readonly trust: Awaited<ReturnType<typeof loadTrust>>['trust']
+  readonly authority: Authority
+  readonly checkLease: CheckLease | undefined
+  readonly asked: AskOperator | undefined
+  readonly log: Log
+  readonly system: System
+}
+
+/** What stands between the ways in and the ways out; nothing listens yet. */
+function buildInside(config: SidecarConfig, parts: AsyncDisposableStack, from: InsideParts) {
+  const { enforcement, exchanges, audit, log, system } = from
+  const ownPorts = createOwnPorts()
+  const elsewhere = new Set<IsClient>()
+  const allowsClient = config.allowsClient && jailClients(config.allowsClient, elsewhere)
+  const listeners = createListeners(allowsClient, ownPorts)
+  const resolve = createResolve({ fixed: config.fixedAddresses, isLeftToProxy: config.upstreamProxy !== undefined }, system)
+  const addresses = createAddresses(resolve, (address, port) => ownPorts.has(address, port), system)
+  const upstreams = parts.use(createUpstreams(from.trust, config.upstreamProxy))
+  const asking = parts.use(createAsking(from.asked, log, system))
+  const live = createLive(enforcement)
+  const lease = createLease(from.checkLease)
+  const shared = { enforcement, exchanges, asking, lease, live, addresses, upstreams, load: createLoad(), log }
+  const credentials = parts.use(createCredentialUse({ ...shared, audit, system }))
+  const handle = createHandle({ ...shared, ...credentials })
+  const contexts = createContexts(from.authority, system)
+  const inbound = { ...shared, contexts, connections: createConnections(), isResolver: config.dns.length > 0, system }
+  const front = createFront({ ...inbound, handle })
+  return { ...inbound, ...credentials, handle, front, listeners, ownPorts, elsewhere, allowsClient }
+}
+
+async function drain(
+  listeners: Listeners,
+  all: readonly { drain(): void }[],
+  exchanges: { readonly running: number },
+  system: System,
+): Promise<void> {
   const closed = listeners.close()
   const deadline = system.elapsed() + LIMITS.drainMs
   let quiet = system.elapsed() + LIMITS.farewellMs
   // Connections that stay silent are not waited for, but answers that are on their way are.
   while (listeners.connections > 0 && system.elapsed() < Math.min(deadline, quiet)) {
     listeners.closeIdleConnections()
-    front.drain()
+    for (const one of all) one.drain()
     await new Promise((done) => setTimeout(done, DRAIN_LOOK_MS))
     if (exchanges.running > 0) quiet = system.elapsed() + LIMITS.farewellMs
   }
-  front.destroy()
   listeners.closeConnections()
   await closed
 }
@@ -214,15 +274,19 @@ export function newSessionId(): string {
 
 /** Opens every way in, the resolver and the gateway last: where they answer, the rest listens. */
 async function openWays(
-  config: SidecarConfig,
+  config: Omit<SidecarConfig, 'allowsClient'> & { readonly allowsClient: SidecarConfig['allowsClient'] | undefined },
   parts: AsyncDisposableStack,
   listeners: Listeners,
   front: Front,
   own: {
     certificatePem: string
+    onChange: (listener: () => void) => void
     checkLease: CheckLease | undefined
     callController: CallController
+    relay: RelayParts
     enforcement: Enforcement
+    knowsName: Policy['knowsName']
+    ownPorts: OwnPorts
     log: Log
     system: System
   },
@@ -233,17 +297,13 @@ async function openWays(
   let dns: readonly string[] = []
   if (config.dns.length > 0) {
     const { allowsClient } = config
-    const knowsName = (host: Parameters<Policy['knowsName']>[0]): boolean => {
-      const { policy, placeholders } = own.enforcement()
-      return policy.knowsName(host) && placeholders.inHostname(host) === undefined
-    }
-    const resolver = parts.use(await openResolver(config.dns, { ...own, knowsName, ...(allowsClient && { allowsClient }) }))
+    const resolver = parts.use(await openResolver(config.dns, { ...own, ...(allowsClient && { allowsClient }) }))
     dns = resolver.addresses
-    for (const address of dns) listeners.claim(Number(address.slice(address.lastIndexOf(':') + 1)))
+    for (const address of dns) own.ownPorts.add(portOf(address))
   }
   const gateway = await inOrder(config.gateway, async (endpoint) => {
     // Loaded where it is asked for: its framework is a tenth of an idle gate's memory.
-    const { createGateway } = await import('./gateway/gateway.ts')
+    const [{ createGateway }, { createMcpRelay }] = await Promise.all([import('./gateway/gateway.ts'), import('./gateway/mcp-relay.ts')])
     const server = await createGateway(
       {
         caPem: own.certificatePem,
@@ -251,12 +311,29 @@ async function openWays(
         placeholders: () => own.enforcement().placeholders.values,
         checkLease: own.checkLease,
         callController: own.callController,
+        policy: () => own.enforcement().policy,
+        onChange: own.onChange,
+        connectToolServer: createMcpRelay(own.relay),
+        system: own.system,
       },
       front,
     )
     return listeners.open(server, endpoint)
   })
   return { http, socks, transparent, dns, gateway }
+}
+
+/** Which names the resolver answers, by the policy in force. */
+function knownNames(enforcement: Enforcement): Policy['knowsName'] {
+  return (host) => {
+    const { policy, placeholders } = enforcement()
+    return policy.knowsName(host) && placeholders.inHostname(host) === undefined
+  }
+}
+
+/** I13: a side network may be a part of the jail's subnet, and who is there is not the agent. */
+function jailClients(allows: IsClient, elsewhere: ReadonlySet<IsClient>): IsClient {
+  return (address) => allows(address) && ![...elsewhere].some((isClient) => isClient(address))
 }
 
 /** One run at a time: who comes meanwhile gets the next. */

@@ -31,6 +31,15 @@ export function getSecret(parts: VaultParts, key: string, holder: SecretHolder |
   })
 }
 
+/** No value is opened for it. */
+export function hasSecret(parts: VaultParts, key: string, holder: SecretHolder): 'there' | 'absent' | 'kept' {
+  return reading(parts, (opened) => {
+    const row = readRows(opened).rows.find((one) => one.key === key)
+    if (row === undefined) return 'absent'
+    return isInScope(row.scope, holder) ? 'there' : 'kept'
+  })
+}
+
 export function setSecret(parts: VaultParts, key: string, secret: Secret, options: SetOptions): SecretRow {
   if (options.scope !== undefined) checkScope(options.scope)
   const value = bytesOf(key, secret)

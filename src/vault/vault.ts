@@ -11,7 +11,7 @@ import { reading, type VaultParts } from './parts.ts'
 import { changeLock, rotateDataKey } from './rekey.ts'
 import { readRows, type Problem, type SecretRow } from './rows.ts'
 import { KEY_BYTES } from './seal.ts'
-import { getSecret, removeSecret, setSecret, tagSecret, type SetOptions } from './secrets.ts'
+import { getSecret, hasSecret, removeSecret, setSecret, tagSecret, type SetOptions } from './secrets.ts'
 import { exportSecrets, importSecrets, openExport, type OpenedExport } from './transfer.ts'
 import { dropLock, makeLock, openLock, type Lock, type Unlock, type UnlockMethod } from './unlock.ts'
 
@@ -49,6 +49,8 @@ export type Vault = AsyncDisposable & {
    * @throws secret_missing; vault_corrupt for one that has a problem; secret_not_permitted where its scope leaves the holder out
    */
   get(key: string, holder?: SecretHolder): Secret
+  /** Whether a holder could have it, without reading it. `kept`: it is there, for others. */
+  has(key: string, holder: SecretHolder): 'there' | 'absent' | 'kept'
   /** What the options leave out stays as it is. @throws secret_invalid, config_invalid, vault_full */
   set(key: string, value: Secret, options?: SetOptions): SecretRow
   /** @throws secret_missing */
@@ -137,6 +139,7 @@ function vaultOf(parts: VaultParts, close: () => void): Vault {
     list: () => reading(parts, (opened) => readRows(opened).rows),
     problems: () => reading(parts, (opened) => readRows(opened).problems),
     get: (key, holder) => getSecret(parts, key, holder),
+    has: (key, holder) => hasSecret(parts, key, holder),
     set: (key, value, options = {}) => setSecret(parts, key, value, options),
     remove: (key) => removeSecret(parts, key),
     tag: (key, tags) => tagSecret(parts, key, tags),

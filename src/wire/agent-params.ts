@@ -40,6 +40,8 @@ function describe(issue: z.core.$ZodIssue | undefined, known: readonly string[])
     return `unknown field "${shown(key.slice(0, SHOWN_CHARS_MAX))}"${near === undefined ? '' : `: did you mean "${near}"?`}`
   }
   const field = issue.path.map((part) => shown(String(part).slice(0, SHOWN_CHARS_MAX))).join('.')
+  if (issue.code === 'invalid_type' && issue.message.endsWith('received undefined'))
+    return `${field === '' ? 'a JSON object' : field} is missing`
   return field === '' ? issue.message : `${field}: ${issue.message}`
 }
 

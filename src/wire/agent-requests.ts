@@ -88,7 +88,9 @@ const PROPOSES = {
   burstCallsMax: LIMITS.proposalsPerMinuteMax,
 }
 
-const LATER = 'Answers at once with an id and a status; call request.await with the id until the status is neither pending nor running.'
+/** Of a request that goes on, in its description. A way of calling that waits by itself says its own in place of this. */
+export const LATER =
+  'Answers at once with an id and a status; call request.await with the id until the status is neither pending nor running.'
 const Decided = {
   action: z.enum(['allow', 'ask', 'deny', 'disabled']).describe('What would become of it. "ask": a person is asked first.'),
   why: z.string(),
@@ -242,7 +244,8 @@ export const AGENT_METHODS = {
       .refine(
         ({ url, command, secret }) => [url, command, secret].filter((one) => one !== undefined).length === 1,
         'one of url, command and secret',
-      ),
+      )
+      .refine(({ url, method }) => url !== undefined || method === undefined, 'method goes with url'),
     result: z.strictObject({
       ...Decided,
       code: z.string().exactOptional().describe('The code of the refusal.'),

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { LIMITS } from '../kernel/limits.ts'
+import { MCP_SERVER_NAME } from './mcp-server.ts'
 import { DomainSubject } from './question.ts'
 
 /** Version of everything in this file. A sidecar and a controller that differ in it do not talk. */
@@ -117,6 +118,37 @@ export const SideNetwork = z.strictObject({
 })
 export type SideNetwork = z.infer<typeof SideNetwork>
 
+/**
+ * A step of a connection with an MCP server that runs in a container of its own. `after`: what was received up to there need not be kept
+ * any more. A message is the text of one of JSON-RPC.
+ */
+export const ToolRequest = z.strictObject({
+  /** Of the agent, or the pass of a test. */
+  lease: z.string().min(1).max(8_192),
+  server: z.string().regex(MCP_SERVER_NAME),
+  /** The gate makes it up. */
+  connection: z.string().regex(/^[0-9a-f]{32}$/),
+  do: z.enum(['open', 'send', 'receive', 'close']),
+  message: z.string().max(LIMITS.toolMessageBytesMax).optional(),
+  after: z.int().min(0).optional(),
+})
+export type ToolRequest = z.infer<typeof ToolRequest>
+/** `ended`: it is over, and this is how. */
+export const ToolAnswer = z.strictObject({
+  messages: z.array(z.string().max(LIMITS.toolAnswerBytesMax)).max(LIMITS.toolMessagesMax).optional(),
+  next: z.int().min(0).optional(),
+  ended: z.string().max(512).optional(),
+})
+export type ToolAnswer = z.infer<typeof ToolAnswer>
+
+/** What a server has, as whoever tries it is told. */
+export const TestedServer = z.strictObject({
+  /** Name and version, as it says itself. */
+  server: z.string().max(256),
+  tools: z.array(z.strictObject({ name: z.string().max(256), isAllowed: z.boolean() })).max(LIMITS.serverTestToolsMax),
+})
+export type TestedServer = z.infer<typeof TestedServer>
+
 /** Requests of a sidecar. */
 export const FROM_SIDECAR = {
   INIT_HELLO: { params: Hello, result: Welcome },
@@ -134,6 +166,8 @@ export const FROM_SIDECAR = {
   AGENT: { params: AgentCall, result: z.unknown() },
   /** Answered when the operator has, or when nobody did in time. */
   ASK: { params: Ask, result: AskAnswer },
+  /** `open` is answered when the program runs, `receive` when there is something or after `LIMITS.toolReceiveMs`. */
+  TOOL: { params: ToolRequest, result: ToolAnswer },
 } as const
 
 /** Requests of a controller. */
@@ -147,6 +181,11 @@ export const FROM_CONTROLLER = {
    * that came by it is cut. What is so already is no fault.
    */
   WAYS: { params: SideNetwork.extend({ open: z.boolean() }), result: Nothing },
+  /** Tries an MCP server as an agent would have it. `pass` stands for a lease in its TOOL frames. */
+  MCP_TEST: {
+    params: z.strictObject({ server: z.string().regex(MCP_SERVER_NAME), pass: z.string().min(1).max(256) }),
+    result: TestedServer,
+  },
   /** Answered when tunnels are cut and secrets are gone. */
   REVOKE: { params: Nothing, result: z.strictObject({ cut: z.int() }) },
 } as const

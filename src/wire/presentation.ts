@@ -67,6 +67,8 @@ function inOneLine(subject: Subject): string {
       return subject.argv.map(word).join(' ')
     case 'secret':
       return `secret ${word(subject.name)} (${subject.scope})`
+    case 'secret_use':
+      return `with ${subject.secrets.map(({ name }) => word(name)).join(', ')}: ${subject.argv.map(word).join(' ')}`
     case 'domain':
       return `${word(subject.method)} ${word(`${subject.scheme ?? subject.lane}://${subject.host}:${subject.port}${subject.path ?? ''}`)}`
     case 'proposal':

@@ -1,13 +1,11 @@
-import { hash } from 'node:crypto'
-import { LIMITS } from '../kernel/limits.ts'
-import { showExact, type ShownText } from '../kernel/shown-text.ts'
-import type { CommandSubject, DomainSubject, FileIdentity, ProposalSubject, SecretSubject, Subject } from './question.ts'
+import { showExact } from '../kernel/shown-text.ts'
+import { changeSections, elements, ours, type Labelled } from './presented-parts.ts'
+import { secretSections, useSections } from './presented-secrets.ts'
+import type { CommandSubject, DomainSubject, FileIdentity, ProposalSubject, Subject } from './question.ts'
 import { plain, shown, type Section } from './section.ts'
 
 /** What every command gets; the rest of its environment is an addition. */
 const BASE: ReadonlySet<string> = new Set(['PATH', 'HOME', 'LANG', 'LC_ALL', 'TERM', 'USER', 'LOGNAME', 'TMPDIR', 'TZ', 'SHELL'])
-
-type Labelled = readonly [before: string, text: ShownText]
 
 /** All that the digest is over, of what is asked for. */
 export function subjectSections(subject: Subject): Section[] {
@@ -16,6 +14,8 @@ export function subjectSections(subject: Subject): Section[] {
       return commandSections(subject)
     case 'secret':
       return secretSections(subject)
+    case 'secret_use':
+      return useSections(subject)
     case 'domain':
       return domainSections(subject)
     case 'proposal':
@@ -56,16 +56,6 @@ function commandSections({ argv, executable, scripts, cwd, environment, secrets,
   ]
 }
 
-function secretSections({ name, scope }: SecretSubject): Section[] {
-  return [
-    plain('kind', 'asks for', ['the use of a secret']),
-    shown('secret', 'secret, by name', [['', showExact(name)]]),
-    plain('scope', 'for', [
-      { 'single-command': 'one command', session: 'the whole session', persisted: 'this session and later ones' }[scope],
-    ]),
-  ]
-}
-
 function domainSections({ rule, lane, scheme, host, port, method, path }: DomainSubject): Section[] {
   return [
     plain('kind', 'asks to reach', [path === undefined ? 'a host, with whatever it sends there' : 'a host, with one request']),
@@ -80,39 +70,11 @@ function domainSections({ rule, lane, scheme, host, port, method, path }: Domain
   ]
 }
 
-function proposalSections({ of, target, diff, before, after }: ProposalSubject): Section[] {
+function proposalSections({ of, ...change }: ProposalSubject): Section[] {
   return [
     plain('kind', 'proposes to change', [{ policy: 'a policy', tool: 'a tool', skill: 'a skill', config_change: 'the configuration' }[of]]),
-    shown('target', 'file', [['', showExact(target)]]),
-    diffSection(diff),
-    plain('before', 'SHA-256 of it now', [before ?? 'there is none yet']),
-    plain('after', 'SHA-256 of it then', [after]),
+    ...changeSections(change),
   ]
-}
-
-/** Every line whole, however long it is: what is approved is all of it. */
-function diffSection(diff: string): Section {
-  const lines = diff.split('\n').map((line): Labelled => {
-    const text = showExact(line, Infinity)
-    return ['', { ...text, lines: text.lines.map((one) => one.slice(1, -1)) }]
-  })
-  return shown('diff', 'the change', lines)
-}
-
-/** One element a line, by its number. */
-function elements(name: string, label: string, values: readonly string[]): Section {
-  const listed = values.slice(0, LIMITS.shownElementsMax)
-  const width = String(listed.length - 1).length
-  const section = shown(
-    name,
-    `${label} (${values.length})`,
-    listed.map((value, index) => [`${String(index).padStart(width)} `, showExact(value)]),
-  )
-  const more = values.length - listed.length
-  if (more === 0) return section
-  const digest = hash('sha256', JSON.stringify(values), 'hex')
-  const line = `⟦${more} elements left out, ${values.length} in all, SHA-256 of all as JSON ${digest}⟧`
-  return { ...section, lines: [...section.lines, line], marks: [...new Set([...(section.marks ?? []), 'folded' as const])] }
 }
 
 function fileSection(name: string, label: string, files: readonly FileIdentity[]): Section {
@@ -122,8 +84,4 @@ function fileSection(name: string, label: string, files: readonly FileIdentity[]
     ['', ours(`inode ${inode} of device ${device}`)],
   ])
   return shown(name, label, texts)
-}
-
-function ours(text: string): ShownText {
-  return { lines: [text], marks: [] }
 }

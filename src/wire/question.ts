@@ -38,12 +38,67 @@ export const CommandSubject = z.strictObject({
 })
 export type CommandSubject = z.infer<typeof CommandSubject>
 
+/** A change of one file as a unified diff, with SHA-256 of what is there now (absent when nothing is) and then. */
+export const FileChange = z.strictObject({ target: Path, diff: Text, before: Sha256.optional(), after: Sha256 })
+export type FileChange = z.infer<typeof FileChange>
+
+/** A handle for a secret. Of what is behind the name the operator is told, and the agent never. */
 export const SecretSubject = z.strictObject({
   kind: z.literal('secret'),
   name: Word,
   scope: z.enum(['single-command', 'session', 'persisted']),
+  /** Where the value is kept, as a policy writes it. */
+  source: Text,
+  /** `absent`: there is none now. `kept`: the policy has it for something else. `unknown`: nobody can say without reading it. */
+  state: z.enum(['there', 'absent', 'kept', 'unknown']),
+  /** The same in words. */
+  note: Text,
+  /** How many commands it is for: any number where it is left out. */
+  uses: z.int().min(1).optional(),
+  /** The handle ends so much later, in milliseconds, or with its session. */
+  lifeMs: z.int().min(1),
+  workspace: Path,
+  /** What becomes of the operator's policy for the workspace, with `persisted`. */
+  change: FileChange.optional(),
 })
 export type SecretSubject = z.infer<typeof SecretSubject>
+
+/** A text with secrets in it, by name. */
+export const Composed = z.array(z.union([z.strictObject({ text: Text }), z.strictObject({ secret: Word })])).max(1_024)
+export type Composed = z.infer<typeof Composed>
+
+/** A file of the workspace that the command is given a copy of: what was looked at, whatever becomes of the file. */
+export const PinnedFile = z.strictObject({
+  /** Which argument names it, and as what it stands there: `--file=` of `--file=a.sql`. */
+  argument: z.int().min(0),
+  prefix: Text,
+  /** In the workspace, links resolved. */
+  path: Path,
+  sizeBytes: z.int().min(0),
+  sha256: Sha256,
+  isExecutable: z.boolean(),
+  /** Where the copy lies for the command: the argument says this instead. */
+  at: Path,
+})
+export type PinnedFile = z.infer<typeof PinnedFile>
+
+/** One command with secrets, in a container of its own. */
+export const UseSubject = z.strictObject({
+  kind: z.literal('secret_use'),
+  /** As the agent wrote it. */
+  argv: z.array(Text).min(1).max(4_096),
+  /** Id of the image, and the file in it, or the copy, that is run. */
+  image: Word,
+  program: Path,
+  /** What is added to its environment, and what it reads. */
+  environment: z.record(Word, Composed),
+  stdin: Composed.optional(),
+  secrets: z.array(z.strictObject({ name: Word, source: Text })).max(64),
+  workspace: z.enum(['none', 'ro']),
+  cwd: Path,
+  files: z.array(PinnedFile).max(64),
+})
+export type UseSubject = z.infer<typeof UseSubject>
 
 /** A request or a connection whose rule asks first. A bare connection has the method CONNECT and no path. */
 export const DomainSubject = z.strictObject({
@@ -58,19 +113,15 @@ export const DomainSubject = z.strictObject({
 })
 export type DomainSubject = z.infer<typeof DomainSubject>
 
-/** A change of a file of the operator's, as a unified diff, from these bytes to those. */
+/** A change of a file of the operator's. */
 export const ProposalSubject = z.strictObject({
   kind: z.literal('proposal'),
   of: z.enum(['policy', 'tool', 'skill', 'config_change']),
-  target: Path,
-  diff: Text,
-  /** SHA-256 of the file as it is, absent when there is none, and as it will be. */
-  before: Sha256.optional(),
-  after: Sha256,
+  ...FileChange.shape,
 })
 export type ProposalSubject = z.infer<typeof ProposalSubject>
 
-export const Subject = z.discriminatedUnion('kind', [CommandSubject, SecretSubject, DomainSubject, ProposalSubject])
+export const Subject = z.discriminatedUnion('kind', [CommandSubject, SecretSubject, UseSubject, DomainSubject, ProposalSubject])
 export type Subject = z.infer<typeof Subject>
 
 /** Who asks. `agent` is what the lease says, never what the agent says of itself. */

@@ -21,6 +21,15 @@ export type SecretSource =
       /** The latest when left out. */
       readonly version?: number
     }
+  /** A value in the operator's own configuration of a harness: of one of its MCP servers, a variable or a header. */
+  | {
+      readonly kind: 'mcp-config'
+      readonly harness: string
+      /** As the harness calls it. */
+      readonly server: string
+      readonly of: 'env' | 'headers'
+      readonly field: string
+    }
 
 export type SourceKind = SecretSource['kind']
 export type SourceOf<K extends SourceKind> = Extract<SecretSource, { readonly kind: K }>
@@ -38,6 +47,7 @@ export const SOURCE_KINDS = [
   'libsecret',
   'pass',
   'vault-http',
+  'mcp-config',
 ] as const satisfies readonly SourceKind[]
 
 /** A key of the vault, as `vault:KEY` and `${secret:KEY}` write it. */

@@ -9,7 +9,7 @@ import { LIMITS } from '../../src/kernel/limits.ts'
 import { describeCommand } from '../../src/command/command.ts'
 import { decideHostCommand, exactPattern, loadPolicy } from '../../src/policy/policy.ts'
 import type { CommandSubject, QuestionWish } from '../../src/wire/question.ts'
-import { allow, commandSubject, deny, evidenceFor, openDesk, SHA, wishOf, type Desk } from '../support/approvals.ts'
+import { allow, commandSubject, deny, evidenceFor, openDesk, secretSubject, SHA, wishOf, type Desk } from '../support/approvals.ts'
 import { writeFiles } from '../support/policy.ts'
 
 async function answerFor(
@@ -76,11 +76,7 @@ test('I41 an allowance for the session opens nothing that differs in anything', 
   for (const [what, other] of Object.entries(OTHERS)) {
     assert.equal(await unasked(desk, wishOf({ subject: commandSubject(undefined, other) })), 'asked', what)
   }
-  for (const other of [
-    { tier: 'T1' },
-    { asker: { ...wishOf().asker, agent: 'codex' } },
-    { subject: { kind: 'secret', name: 'TOKEN', scope: 'session' } },
-  ] as const) {
+  for (const other of [{ tier: 'T1' }, { asker: { ...wishOf().asker, agent: 'codex' } }, { subject: secretSubject() }] as const) {
     assert.equal(await unasked(desk, wishOf(other)), 'asked', JSON.stringify(other))
   }
   assert.equal(await unasked(desk, wishOf()), 'allow')

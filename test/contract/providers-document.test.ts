@@ -26,6 +26,7 @@ const EXAMPLES: { readonly [K in SourceKind]: string } = {
   libsecret: 'libsecret:a=b',
   pass: 'pass:a',
   'vault-http': 'vault-http:a/b#c',
+  'mcp-config': 'mcp-config:claude/a/env/B',
 }
 
 /** Whether a call is refused as something that the place cannot do. */

@@ -31,7 +31,7 @@ for (const { service, read, write } of SERVICES.filter((entry) => entry.read !==
 test('no two presets, nor a preset and a harness, have an id in common: each can be extended with any other', () => {
   const seen = new Map<string, string>()
   const files = PRESETS.map((name) => `policies/service/${name}.yaml`)
-  for (const harness of ['claude', 'codex', 'gemini', 'opencode']) files.push(`policies/harness/${harness}.yaml`)
+  for (const harness of ['claude', 'codex', 'copilot', 'cursor', 'gemini', 'opencode']) files.push(`policies/harness/${harness}.yaml`)
   for (const file of files) {
     const [rules = '', credentials = ''] = readProject(file)
       .replaceAll(/^ *#.*$/gm, '')

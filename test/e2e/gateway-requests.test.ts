@@ -1,49 +1,16 @@
 /** What an agent asks of the host at the gateway, as far as the gateway goes. */
 import assert from 'node:assert/strict'
-import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { request as requestOf } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { SallyportError } from '../../src/kernel/errors.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
-import { createGateway, type CallController } from '../../src/sidecar/gateway/gateway.ts'
+import type { CallController } from '../../src/sidecar/gateway/gateway.ts'
 import type { OutputView } from '../../src/wire/agent-requests.ts'
+import { GATEWAY_LEASE as LEASE, openTestGateway, REQUEST_ID as ID } from '../support/gateway.ts'
 
-const LEASE = 'lease-of-this-session-77a0'
 type Call = Parameters<CallController>[0]
 
-async function openGateway(callController: CallController) {
-  const refuseRoute = (): never => assert.fail('no route is asked for')
-  const server = await createGateway(
-    {
-      caPem: 'ca',
-      files: () => [],
-      placeholders: () => ({}),
-      checkLease: (token) => createHash('sha256').update(token).digest('hex') === createHash('sha256').update(LEASE).digest('hex'),
-      callController,
-    },
-    { onRouteRequest: refuseRoute, onRouteUpgrade: refuseRoute },
-  )
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return {
-    origin,
-    ask: (
-      path: string,
-      { headers = {}, ...init }: Omit<RequestInit, 'headers'> & { readonly headers?: Readonly<Record<string, string>> } = {},
-    ) => {
-      const own = { authorization: `Bearer ${LEASE}`, ...(init.body && { 'content-type': 'application/json' }) }
-      return fetch(`${origin}${path}`, { ...init, headers: { ...own, ...headers } })
-    },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-    },
-  }
-}
+const openGateway = (callController: CallController) => openTestGateway({ callController })
 
 const ROUTES: readonly { method: string; path: string; body?: unknown; calls: Omit<Call, 'lease'>; status: number }[] = [
   {
@@ -55,13 +22,30 @@ const ROUTES: readonly { method: string; path: string; body?: unknown; calls: Om
   },
   {
     method: 'POST',
+    path: '/v1/secrets/request',
+    body: { name: 'DB', scope: 'session', reason: 'to see' },
+    calls: { method: 'secret.request', params: { name: 'DB', scope: 'session', reason: 'to see' } },
+    status: 202,
+  },
+  {
+    method: 'POST',
+    path: '/v1/secrets/use',
+    body: { argv: ['psql'], env: { PGPASSWORD: '${sph_x}' }, stdin: 'select 1' },
+    calls: {
+      method: 'secret.use_in',
+      params: { argv: ['psql'], env: { PGPASSWORD: '${sph_x}' }, stdin: 'select 1', reason: '', workspace: 'none' },
+    },
+    status: 202,
+  },
+  {
+    method: 'POST',
     path: '/v1/host/run_capability',
     body: { command: 'git log' },
     calls: { method: 'host.run_capability', params: { command: 'git log' } },
     status: 200,
   },
-  { method: 'GET', path: '/v1/requests/abc?wait=3', calls: { method: 'request.await', params: { id: 'abc', wait: 3 } }, status: 200 },
-  { method: 'DELETE', path: '/v1/requests/abc', calls: { method: 'request.cancel', params: { id: 'abc' } }, status: 200 },
+  { method: 'GET', path: `/v1/requests/${ID}?wait=3`, calls: { method: 'request.await', params: { id: ID, wait: 3 } }, status: 200 },
+  { method: 'DELETE', path: `/v1/requests/${ID}`, calls: { method: 'request.cancel', params: { id: ID } }, status: 200 },
   {
     method: 'GET',
     path: '/v1/policy/explain?url=https%3A%2F%2Fa.test%2F&method=GET',
@@ -71,8 +55,8 @@ const ROUTES: readonly { method: string; path: string; body?: unknown; calls: Om
   ...(['policy', 'tool', 'skill', 'config_change'] as const).map((kind) => ({
     method: 'POST',
     path: `/v1/propose/${kind}`,
-    body: { content: 'x', reason: '' },
-    calls: { method: `propose.${kind}` as const, params: { content: 'x', reason: '' } },
+    body: { ...(kind !== 'policy' && { name: 'n' }), content: 'x' },
+    calls: { method: `propose.${kind}` as const, params: { ...(kind !== 'policy' && { name: 'n' }), content: 'x', reason: '' } },
     status: 202,
   })),
 ]
@@ -84,7 +68,7 @@ for (const { method, path, body, calls, status } of ROUTES)
       seen.push(JSON.parse(JSON.stringify(call)))
       return Promise.resolve({ id: 'answer' })
     })
-    const response = await gateway.ask(path, { method, ...(body !== undefined && { body: JSON.stringify(body) }) })
+    const response = await gateway.ask(path, { method, ...(body !== undefined && { body }) })
     assert.deepEqual([response.status, await response.json()], [status, { id: 'answer' }])
     assert.equal(response.headers.get('cache-control'), 'no-store')
     assert.deepEqual(seen, [{ ...calls, lease: LEASE }])
@@ -97,7 +81,7 @@ test('I53 without the lease, with another, or with two nothing is asked of the c
       const response = await gateway.ask(path, {
         method,
         headers: { authorization },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(body !== undefined && { body }),
       })
       assert.equal(response.status, 401, `${path} ${authorization}`)
       await response.arrayBuffer()
@@ -108,7 +92,7 @@ test('what the controller refuses is told with its code, message and hint', asyn
   await using gateway = await openGateway(() =>
     Promise.reject(new SallyportError('request_not_found', 'there is no request "abc"', { hint: 'look again' })),
   )
-  const response = await gateway.ask('/v1/requests/abc')
+  const response = await gateway.ask(`/v1/requests/${ID}`)
   const { code, detail, hint } = (await response.json()) as Record<string, string>
   assert.deepEqual([response.status, code, hint], [404, 'request_not_found', 'look again'])
   assert.match(detail ?? '', /there is no request "abc"/)
@@ -116,25 +100,32 @@ test('what the controller refuses is told with its code, message and hint', asyn
 
 test('a fault of ours tells the agent nothing of itself', async () => {
   await using gateway = await openGateway(() => Promise.reject(new Error('/home/operator/private broke')))
-  const response = await gateway.ask('/v1/requests/abc')
+  const response = await gateway.ask(`/v1/requests/${ID}`)
   assert.equal(response.status, 500)
   assert.doesNotMatch(await response.text(), /private/)
 })
 
-for (const { what, init, status } of [
-  { what: 'no JSON', init: { body: '{"argv": [' }, status: 400 },
+for (const { what, init, status, code: expected } of [
+  { what: 'no JSON', init: { body: '{"argv": [' }, status: 400, code: 'request_invalid' },
   {
     what: 'no JSON by its type, as a page could send it from elsewhere',
     init: { body: '{}', headers: { 'content-type': 'text/plain' } },
-    status: 400,
+    status: 415,
+    code: 'media_type_refused',
   },
-  { what: 'more than it may have', init: { body: JSON.stringify({ reason: 'x'.repeat(LIMITS.agentBodyBytesMax) }) }, status: 400 },
+  { what: 'of no type', init: { body: '{}', headers: { 'content-type': '' } }, status: 415, code: 'media_type_refused' },
+  {
+    what: 'more than it may have',
+    init: { body: JSON.stringify({ reason: 'x'.repeat(LIMITS.agentBodyBytesMax) }) },
+    status: 413,
+    code: 'request_too_large',
+  },
 ])
-  test(`a body that is ${what} is request_invalid, and nothing is asked`, async () => {
+  test(`a body that is ${what} is ${expected}, and nothing is asked`, async () => {
     await using gateway = await openGateway(() => assert.fail('the controller is asked'))
     const response = await gateway.ask('/v1/host/run', { method: 'POST', ...init })
     const { code } = (await response.json()) as { code: string }
-    assert.deepEqual([response.status, code], [status, 'request_invalid'])
+    assert.deepEqual([response.status, code], [status, expected])
   })
 
 /** A controller that gives what a request printed in these steps. */
@@ -151,7 +142,7 @@ test('output is a stream of events in order, and ends with the request as it end
       { pieces: [{ stream: 'stderr', text: 'c' }], next: 2, lost: true, isEnded: true },
     ]),
   )
-  const response = await gateway.ask('/v1/requests/abc/output')
+  const response = await gateway.ask(`/v1/requests/${ID}/output`)
   assert.equal(response.headers.get('content-type'), 'text/event-stream')
   assert.deepEqual(
     (await response.text()).split('\n\n').filter((block) => block !== '' && !block.startsWith(':')),
@@ -171,7 +162,7 @@ test('a stream whose controller goes away ends with the error in it', async () =
       ? Promise.resolve({ pieces: [], next: 0, lost: false, isEnded: false })
       : Promise.reject(new SallyportError('controller_unavailable', 'it is gone')),
   )
-  const response = await gateway.ask('/v1/requests/abc/output')
+  const response = await gateway.ask(`/v1/requests/${ID}/output`)
   assert.match(await response.text(), /event: error\ndata: {"code":"controller_unavailable","message":"it is gone"}/)
 })
 
@@ -187,7 +178,7 @@ test('a reader that has gone is asked for no further', async () => {
     }
     return Promise.resolve({ pieces: [], next: 0, lost: false, isEnded: false })
   })
-  const client = requestOf(`${gateway.origin}/v1/requests/abc/output`, { headers: { authorization: `Bearer ${LEASE}` } })
+  const client = requestOf(`${gateway.origin}/v1/requests/${ID}/output`, { headers: { authorization: `Bearer ${LEASE}` } })
   client.on('error', () => undefined).end()
   await asked
   const closed = new Promise((settled) => client.on('close', settled))
@@ -210,9 +201,9 @@ test('I53 calls that wait at the controller are bounded: a further one is refuse
     if (calls === LIMITS.agentCallsMax) full.resolve()
     return promise
   })
-  const waiting = Array.from({ length: LIMITS.agentCallsMax }, () => gateway.ask('/v1/requests/abc'))
+  const waiting = Array.from({ length: LIMITS.agentCallsMax }, () => gateway.ask(`/v1/requests/${ID}`))
   await full.promise
-  const further = await gateway.ask('/v1/requests/abc')
+  const further = await gateway.ask(`/v1/requests/${ID}`)
   assert.equal(further.status, 503)
   await further.arrayBuffer()
   assert.equal((await fetch(`${gateway.origin}/healthz`)).status, 200)

@@ -4,7 +4,9 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { after, before, test } from 'node:test'
+import { system } from '../../src/kernel/system.ts'
 import { createGateway, type GatewayParts } from '../../src/sidecar/gateway/gateway.ts'
+import { gatewayPolicy } from '../support/gateway.ts'
 import { bodyOf, exchangeRaw, statusOf } from '../support/raw-client.ts'
 
 const LEASE = 'lease-of-this-session-1f6b20'
@@ -18,7 +20,15 @@ const FILES = [
 async function openGateway(parts: Partial<GatewayParts> = {}) {
   const refuseRoute = (): never => assert.fail('no route is asked for')
   const server = await createGateway(
-    { caPem: 'ca', files: () => FILES, placeholders: () => VALUES, callController: () => assert.fail('nobody is asked'), ...parts },
+    {
+      caPem: 'ca',
+      files: () => FILES,
+      placeholders: () => VALUES,
+      callController: () => assert.fail('nobody is asked'),
+      policy: gatewayPolicy,
+      system,
+      ...parts,
+    },
     { onRouteRequest: refuseRoute, onRouteUpgrade: refuseRoute },
   )
   server.listen(0, '127.0.0.1')
@@ -87,7 +97,6 @@ for (const { path, method = 'GET' } of [
   { path: '/v1/files/npmrc/x' },
   { path: '/v1/secrets' },
   { path: '/nothing' },
-  { path: '/v1/placeholders', method: 'POST' },
 ]) {
   test(`${method} ${path} is 404 not_found with a hint`, async () => {
     const answer = await open.ask(path, '', method)

@@ -5,7 +5,7 @@ import { canonicalJson, digestOf } from '../../src/controller/approvals/approval
 import { showExact, showProse } from '../../src/kernel/shown-text.ts'
 import { presentQuestion, summaryOf } from '../../src/wire/presentation.ts'
 import { CommandSubject, type Question, type Subject } from '../../src/wire/question.ts'
-import { commandSubject, SHA, wishOf } from '../support/approvals.ts'
+import { commandSubject, secretSubject, SHA, useSubject, wishOf } from '../support/approvals.ts'
 
 const anyText = fc.string({ unit: 'binary', maxLength: 60 })
 
@@ -72,7 +72,8 @@ const SUBJECTS: readonly Subject[] = [
     scripts: [{ path: '/s', device: '1', inode: '2', sizeBytes: 3, sha256: SHA }],
     secrets: ['TOKEN'],
   }),
-  { kind: 'secret', name: 'TOKEN', scope: 'single-command' },
+  secretSubject({ scope: 'single-command' }),
+  useSubject(),
   { kind: 'domain', rule: 'r', lane: 'http', scheme: 'https', host: 'example.com', port: 443, method: 'GET', path: '/' },
   { kind: 'proposal', of: 'policy', target: '/p.yaml', diff: '+a', before: SHA, after: SHA.replace('a', 'b') },
 ]

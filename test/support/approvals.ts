@@ -4,7 +4,16 @@ import type { AuditEvent } from '../../src/audit/audit.ts'
 import { openApprovals, type Approvals, type RememberDoor } from '../../src/controller/approvals/approvals.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { system as realSystem, type System } from '../../src/kernel/system.ts'
-import type { Answer, CommandSubject, PresenceEvidence, Question, QuestionEvent, QuestionWish } from '../../src/wire/question.ts'
+import type {
+  Answer,
+  CommandSubject,
+  PresenceEvidence,
+  Question,
+  QuestionEvent,
+  QuestionWish,
+  SecretSubject,
+  UseSubject,
+} from '../../src/wire/question.ts'
 import { recordingLog, temporaryFolder } from './audit.ts'
 
 export const SHA = 'a'.repeat(64)
@@ -19,6 +28,46 @@ export function commandSubject(argv: readonly string[] = ['gh', 'pr', 'view', '1
     environment: { PATH: '/usr/bin:/bin', HOME: '/home/op' },
     secrets: [],
     sandbox: 'none',
+    ...more,
+  }
+}
+
+export function secretSubject(more: Partial<SecretSubject> = {}): SecretSubject {
+  return {
+    kind: 'secret',
+    name: 'TOKEN',
+    scope: 'session',
+    source: 'vault:TOKEN',
+    state: 'there',
+    note: 'it is there; nobody has read it yet',
+    lifeMs: LIMITS.handleSessionMs,
+    workspace: '/home/op/project',
+    ...more,
+  }
+}
+
+export function useSubject(more: Partial<UseSubject> = {}): UseSubject {
+  return {
+    kind: 'secret_use',
+    argv: ['psql', '-f', 'a.sql'],
+    image: `sha256:${SHA}`,
+    program: '/usr/bin/psql',
+    environment: { URL: [{ text: 'postgres://u:' }, { secret: 'TOKEN' }, { text: '@db/x' }] },
+    stdin: [{ secret: 'TOKEN' }],
+    secrets: [{ name: 'TOKEN', source: 'vault:TOKEN' }],
+    workspace: 'ro',
+    cwd: '/workspace',
+    files: [
+      {
+        argument: 2,
+        prefix: '',
+        path: '/workspace/a.sql',
+        sizeBytes: 9,
+        sha256: SHA,
+        isExecutable: false,
+        at: '/sallyport/pinned/0/a.sql',
+      },
+    ],
     ...more,
   }
 }

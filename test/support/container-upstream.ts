@@ -25,7 +25,12 @@ export type ContainerUpstream = AsyncDisposable & {
   saw(): Promise<readonly Seen[]>
 }
 
-export async function openContainerUpstream(hosts: readonly string[]): Promise<ContainerUpstream> {
+/** What answers: where its files are for `docker run`, and what is run. It says `{"event":"ready"}`, and a line of JSON a request. */
+export type UpstreamProgram = { readonly mounts: readonly string[]; readonly argv: readonly string[] }
+
+const ECHO: UpstreamProgram = { mounts: ['-v', `${PROGRAM}:/upstream.mjs:ro`], argv: ['node', '/upstream.mjs'] }
+
+export async function openContainerUpstream(hosts: readonly string[], program = ECHO): Promise<ContainerUpstream> {
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-upstream-'))
   const authority = createAuthority('upstream', system)
   const authorityFile = join(folder, 'ca.pem')
@@ -36,7 +41,7 @@ export async function openContainerUpstream(hosts: readonly string[]): Promise<C
     writeFileSync(join(folder, `${host}.key`), keyPem)
   }
   const name = `upstream-${randomBytes(6).toString('hex')}`
-  const mounts = ['-v', `${PROGRAM}:/upstream.mjs:ro`, '-v', `${folder}:/certificates:ro`]
+  const mounts = [...program.mounts, '-v', `${folder}:/certificates:ro`]
   await mustRun(
     'run',
     '-d',
@@ -48,8 +53,7 @@ export async function openContainerUpstream(hosts: readonly string[]): Promise<C
     '0:0',
     ...mounts,
     AGENT_IMAGE,
-    'node',
-    '/upstream.mjs',
+    ...program.argv,
   )
   const lines = async (): Promise<Record<string, string>[]> => {
     const { stdout } = await capture('docker', ['logs', name])

@@ -10,6 +10,7 @@ import { createAuthority } from '../../src/pki/pki.ts'
 import { createCredentialUse } from '../../src/sidecar/credential-use.ts'
 import { enforce } from '../../src/sidecar/enforcement.ts'
 import { createAddresses } from '../../src/sidecar/upstream/addresses.ts'
+import { createConnections } from '../../src/sidecar/inbound/connections.ts'
 import { createContexts } from '../../src/sidecar/inbound/contexts.ts'
 import { createHandle } from '../../src/sidecar/egress/handle.ts'
 import { createFront } from '../../src/sidecar/inbound/front.ts'
@@ -17,6 +18,7 @@ import { createAsking } from '../../src/sidecar/egress/asking.ts'
 import { createExchanges } from '../../src/sidecar/egress/exchange.ts'
 import { createLease } from '../../src/sidecar/egress/lease.ts'
 import { createLive } from '../../src/sidecar/egress/live.ts'
+import { createLoad } from '../../src/sidecar/egress/load.ts'
 import { createResolve, type AskDns } from '../../src/sidecar/upstream/resolve.ts'
 import { createUpstreams, type Upstreams } from '../../src/sidecar/upstream/upstreams.ts'
 import { policyOf } from './policy.ts'
@@ -57,7 +59,7 @@ export async function openTestEgress(options: {
     return options.answer(host, family)
   }
   const resolve = createResolve({ fixed: new Map(), hostsFile: join(folder, 'no-hosts'), ask }, { now: () => clock.ms })
-  const addresses = createAddresses(resolve, () => new Set(), system)
+  const addresses = createAddresses(resolve, () => false, system)
   const real = parts.use(createUpstreams(createSecureContext({ ca: options.upstreamCa })))
   const upstreams: Upstreams = options.dial ? { ...real, dial: options.dial } : real
   const authority = createAuthority('test', system)
@@ -72,12 +74,14 @@ export async function openTestEgress(options: {
     live: createLive(() => enforced),
     addresses,
     upstreams,
+    load: createLoad(),
     log,
   }
   const front = createFront({
     ...shared,
     handle: createHandle({ ...shared, ...createCredentialUse({ ...shared, audit, system }) }),
     contexts: createContexts(authority, system),
+    connections: createConnections(),
     isResolver: false,
     system,
   })

@@ -17,7 +17,7 @@ const NEVER = new AbortController().signal
 export async function requestsSetting(
   policy: object = {},
   options: DeskOptions &
-    Partial<Pick<RequestsParts, 'audit' | 'secretRequest' | 'secretUse'>> &
+    Partial<Pick<RequestsParts, 'audit' | 'secretRequest' | 'secretUse' | 'onSessionEnd'>> &
     Partial<Pick<ProposalParts, 'onChanged'>> = {},
 ) {
   await using parts = new AsyncDisposableStack()
@@ -57,6 +57,7 @@ export async function requestsSetting(
       },
       secretRequest: options.secretRequest ?? refuseSecrets,
       secretUse: options.secretUse ?? refuseSecrets,
+      onSessionEnd: options.onSessionEnd ?? (() => undefined),
       audit: async (event) => {
         await options.audit?.(event)
         events.push(event)

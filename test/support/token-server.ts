@@ -142,7 +142,7 @@ export function openTokenGate(): TokenGate {
       lookedUp.push(host)
       return Promise.resolve(['127.0.0.1'])
     },
-    () => new Set(),
+    () => false,
     { elapsed: () => 0 },
   )
   let generation = 0

@@ -60,6 +60,8 @@ function inOneLine(subject: Subject): string {
       return JSON.stringify(subject.argv)
     case 'secret':
       return `${subject.name} (${subject.scope})`
+    case 'secret_use':
+      return `${JSON.stringify(subject.argv)} with ${subject.secrets.map(({ name }) => name).join(', ')}`
     case 'domain':
       return `${subject.method} ${subject.scheme ?? subject.lane}://${subject.host}:${subject.port}${subject.path ?? ''}`
     case 'proposal':

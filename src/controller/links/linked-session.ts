@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { createAllowance, offerMarked, type Allowance } from '../../channel/channel.ts'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { OFFER, type SecretBundle } from '../../wire/control.ts'
+import { FROM_CONTROLLER, OFFER, type SecretBundle } from '../../wire/control.ts'
 import { createChainGuard } from './chain-guard.ts'
 import type { LinkedSession, LinksParts, SessionLink } from './links.ts'
 import { openPeer, type Peer, type Serving } from './peer.ts'
@@ -21,6 +21,8 @@ export async function openLinkedSession(session: LinkedSession, parts: LinksPart
     pushSecrets: (bundle) => link.pushSecrets(bundle),
     pushPolicy: async () => void (await link.ask('POLICY', {})),
     ways: (network, open, signal) => link.sideNetworks.change(network, open, signal),
+    testServer: async (server, pass) =>
+      FROM_CONTROLLER.MCP_TEST.result.parse(await link.ask('MCP_TEST', { server, pass }, LIMITS.serverTestMs * 2)),
     revoke: () => link.revoke(),
     [Symbol.asyncDispose]: () => link.close(),
   }
@@ -128,7 +130,7 @@ class OpenLink {
   }
 
   async ask(
-    method: 'SECRETS' | 'POLICY' | 'WAYS' | 'REVOKE',
+    method: 'SECRETS' | 'POLICY' | 'WAYS' | 'MCP_TEST' | 'REVOKE',
     params: unknown,
     timeoutMs: number = LIMITS.controlAnswerMs,
   ): Promise<unknown> {

@@ -2,7 +2,18 @@ import type { Duplex } from 'node:stream'
 import { SallyportError } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
-import type { AgentCall, Ask, AskAnswer, Authority, ChainMark, SecretBundle, SideNetwork } from '../../wire/control.ts'
+import type {
+  AgentCall,
+  Ask,
+  AskAnswer,
+  Authority,
+  ChainMark,
+  SecretBundle,
+  SideNetwork,
+  TestedServer,
+  ToolAnswer,
+  ToolRequest,
+} from '../../wire/control.ts'
 import { openLinkedSession } from './linked-session.ts'
 
 /** What the links know of one session, and whom they tell. */
@@ -32,6 +43,8 @@ export type LinkedSession = {
   onState(state: 'connected' | 'ready' | 'lost'): void
   /** A request of the agent's. The signal says that the sidecar is gone. @throws what is wrong with it */
   onAgent?(call: AgentCall, signal: AbortSignal): Promise<unknown>
+  /** A step of a connection with an MCP server in a container of its own. */
+  onTool?(request: ToolRequest, signal: AbortSignal): Promise<ToolAnswer>
   /** A rule asks the operator first. */
   onAsk?(ask: Ask, signal: AbortSignal): Promise<AskAnswer>
 }
@@ -55,6 +68,8 @@ export type SessionLink = AsyncDisposable & {
    *   aborted: of what was to be opened nothing is open then
    */
   ways(network: SideNetwork, open: boolean, signal: AbortSignal): Promise<void>
+  /** Has an MCP server tried as an agent would have it. @throws sidecar_unreachable, mcp_server_unknown, mcp_server_failed */
+  testServer(server: string, pass: string): Promise<TestedServer>
   /**
    * Cuts tunnels and takes secrets back within `LIMITS.controlRevokeMs`; no sidecar is let in any more.
    * @throws sidecar_unreachable when nobody confirms it: the container is to be stopped then

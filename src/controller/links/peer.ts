@@ -147,6 +147,9 @@ class SidecarPeer implements Peer {
       case 'AGENT':
         if (session.onAgent === undefined) throw nobody()
         return session.onAgent(parsed(FROM_SIDECAR.AGENT.params.safeParse(params).data, method), this.#gone.signal)
+      case 'TOOL':
+        if (session.onTool === undefined) throw nobody()
+        return session.onTool(parsed(FROM_SIDECAR.TOOL.params.safeParse(params).data, method), this.#gone.signal)
       case 'ASK':
         if (session.onAsk === undefined) throw nobody()
         return session.onAsk(parsed(FROM_SIDECAR.ASK.params.safeParse(params).data, method), this.#gone.signal)
@@ -159,7 +162,7 @@ class SidecarPeer implements Peer {
 const PEER_FAULTS = new Set<ErrorCode>(['control_refused', 'control_broken', 'control_busy', 'control_version_mismatch'])
 
 /** Whatever makes a session count as one that runs, or asks in its name. */
-const AFTER_SECRETS: ReadonlySet<string> = new Set(['READY', 'AUTHORITY', 'AGENT', 'ASK'])
+const AFTER_SECRETS: ReadonlySet<string> = new Set(['READY', 'AUTHORITY', 'AGENT', 'TOOL', 'ASK'])
 /** Each has work done that all sessions wait for: a policy is read, a key is derived. */
 const ONCE: ReadonlySet<string> = new Set(['READY', 'AUTHORITY'])
 

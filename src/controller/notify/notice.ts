@@ -36,6 +36,7 @@ export type NoticeOptions = {
 const KINDS: Readonly<Record<Subject['kind'], string>> = {
   command: 'a host command',
   secret: 'a secret',
+  secret_use: 'a command with secrets',
   domain: 'a request',
   proposal: 'a proposal',
 }
@@ -69,6 +70,8 @@ function subjectText(subject: Subject): string {
       return subject.argv.map(word).join(' ')
     case 'secret':
       return `${subject.name} (${subject.scope})`
+    case 'secret_use':
+      return `${subject.argv.map(word).join(' ')} (with ${subject.secrets.map(({ name: secret }) => secret).join(', ')})`
     case 'domain':
       return `${subject.method} ${subject.host}:${subject.port}${subject.path ?? ''}`
     case 'proposal':

@@ -4,6 +4,7 @@ import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { VERSION } from '../../kernel/version.ts'
 import type { Host } from '../controller.ts'
 import { runSelftest } from '../selftest/selftest.ts'
+import { addMcpRoutes } from './mcp-routes.ts'
 import { addSessionRoutes, read } from './session-routes.ts'
 
 type ById = { Params: { id: string } }
@@ -33,6 +34,7 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
   const { sessions, state, leases, secrets, audit } = host
   app.get('/v1/status', () => ({ version: VERSION, pid: process.pid, sessions: sessions.list().length }))
   addSessionRoutes(app, sessions, (session) => secrets.shown(session))
+  addMcpRoutes(app, host.servers)
   app.post<ById>('/v1/sessions/:id/selftest', async ({ params }) => {
     const target = await sessions.selftestTarget(params.id)
     return runSelftest(target, target.setting, signal)

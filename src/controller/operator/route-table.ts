@@ -31,6 +31,10 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/sessions/:id/down': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/reset': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/selftest': { presence: 'T0', on: BOTH },
+  'POST /v1/sessions/:id/mcp/:name/test': { presence: 'T0', on: ['socket'] },
+  'POST /v1/mcp/check': { presence: 'T0', on: ['socket'] },
+  // Gives values out: to whoever has the socket, which is the operator.
+  'POST /v1/mcp/resolve': { presence: 'T0', on: ['socket'] },
   // What commands on this machine work with.
   'GET /v1/workspaces': { presence: 'T0', on: ['socket'] },
   'POST /v1/projects': { presence: 'T0', on: ['socket'] },

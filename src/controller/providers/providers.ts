@@ -28,6 +28,8 @@ export type ProviderParts = {
   /** Absent while it is locked or there is none. */
   readonly vault?: LocalVault
   readonly hashicorp?: HashicorpSettings
+  /** The operator's own configuration of harnesses. Nothing of it is read before a value is wanted. */
+  readonly mcpConfig?: Pick<Provider<'mcp-config'>, 'get' | 'problem'>
 }
 
 /** Every place of secrets, by the source that a policy writes. No value is kept here, but for a token that was unwrapped. */
@@ -53,7 +55,7 @@ const NOBODY: SecretHolder = {}
 type Table = { readonly [K in SourceKind]: Provider<K> }
 
 /** @throws config_invalid for settings that cannot be used */
-export function openProviders({ env, vault, hashicorp }: ProviderParts): Providers {
+export function openProviders({ env, vault, hashicorp, mcpConfig }: ProviderParts): Providers {
   const server = openHashicorpVault(hashicorp, (name, source, signal) => of(source).get(name, source, signal, NOBODY))
   const table: Table = {
     vault: localProvider(vault),
@@ -75,6 +77,15 @@ export function openProviders({ env, vault, hashicorp }: ProviderParts): Provide
     libsecret: libsecretProvider(env),
     pass: passProvider(env),
     'vault-http': server,
+    'mcp-config': {
+      kind: 'mcp-config',
+      get(name, source, signal, holder) {
+        if (mcpConfig !== undefined) return mcpConfig.get(name, source, signal, holder)
+        throw new SallyportError('secret_unavailable', `secret ${name}: the configuration of harnesses is not read here`)
+      },
+      problem: (source) => mcpConfig?.problem(source),
+      cannot: "change the harness's own file: it is read here, and never written",
+    },
   }
   // One entry for each kind, with the kind's own source: the pairing is what Table says.
   const of = (source: { readonly kind: SourceKind }): Provider<SourceKind> => table[source.kind] as unknown as Provider<SourceKind>

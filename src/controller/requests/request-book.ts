@@ -146,13 +146,24 @@ function refuseSurplus(own: ReadonlyMap<string, Entry>): void {
 
 function outputOf({ view, pieces: all, dropped }: Entry, after: number): OutputView {
   const from = Math.min(Math.max(after - dropped, 0), all.length)
-  const pieces = all.slice(from, from + PIECES_AT_ONCE)
+  const pieces = fitting(all, from)
   const next = dropped + from + pieces.length
   return { pieces, next, lost: after < dropped, isEnded: !OPEN.has(view.status) && next === dropped + all.length }
 }
 
-/** Pieces of one answer: a frame of the channel has a bound. */
-const PIECES_AT_ONCE = 16
+/** What goes into one answer: a frame of the channel has a bound. */
+function fitting(all: readonly OutputPiece[], from: number): OutputPiece[] {
+  let chars = 0
+  const end = Math.min(all.length, from + LIMITS.outputPiecesAtOnceMax)
+  const pieces: OutputPiece[] = []
+  for (const piece of all.slice(from, end)) {
+    chars += piece.text.length
+    if (chars > LIMITS.outputCharsAtOnceMax) break
+    pieces.push(piece)
+  }
+  return pieces
+}
+
 const PIECE_BYTES_MAX = 32_768
 
 function openRequest(entry: Entry): OpenRequest {

@@ -3,7 +3,8 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
-import { AGENT_METHODS, isAgentMethod, type AgentMethod, type AgentParams, type RequestView } from '../../wire/agent-requests.ts'
+import { isAgentMethod, type AgentMethod, type AgentParams, type RequestView } from '../../wire/agent-requests.ts'
+import { parseAgentParams } from '../../wire/agent-params.ts'
 import type { AgentCall, Ask, AskAnswer } from '../../wire/control.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Proposals } from '../proposals/proposals.ts'
@@ -12,6 +13,7 @@ import { askAboutDomain } from './domain-question.ts'
 import { faultEnding } from './endings.ts'
 import { explainPolicy } from './explain.ts'
 import { hostRun, hostRunCapability, type RequestPlace } from './host-run.ts'
+import { createSwitchedOff } from './switched-off.ts'
 import { createRequestBook, type Ending, type OpenRequest } from './request-book.ts'
 
 export type { RequestPlace } from './host-run.ts'
@@ -35,6 +37,8 @@ export type RequestsParts = {
   readonly secretRequest: Story<'secret.request'>
   /** Runs a command with secrets where their handles stand. */
   readonly secretUse: Story<'secret.use_in'>
+  /** At once when it is known that a session is over: what was given to it is none any more. */
+  readonly onSessionEnd: (session: string) => void
   readonly audit: (event: RequestAuditEvent) => Promise<void>
   readonly system: System
 }
@@ -55,12 +59,13 @@ export function createRequests(parts: RequestsParts): Requests {
   const calling = createAllowances(system)
   const asking = createAllowances(system)
   const proposing = createAllowances(system)
+  const switchedOff = createSwitchedOff(parts.place, system)
 
   const handlers: { readonly [M in AgentMethod]: (session: string, params: AgentParams<M>, signal: AbortSignal) => unknown } = {
     'secret.request': (session, params) => begin(session, 'secret.request', (request) => parts.secretRequest(session, params, request)),
     'secret.use_in': (session, params) => begin(session, 'secret.use_in', (request) => parts.secretUse(session, params, request)),
     'host.run': (session, params) => {
-      const place = enabled(parts.place(session))
+      const place = parts.place(session)
       return book.begin(session, 'host.run', (request) => hostRun(parts, place, params, request))
     },
     'host.run_capability': (session, params) => hostRunCapability(parts.place(session), params, system),
@@ -99,16 +104,11 @@ export function createRequests(parts: RequestsParts): Requests {
       // Before the lease: to look at it costs something too.
       calling.charge(session, LIMITS.agentCallsPerMinuteMax, LIMITS.agentBurstCallsMax, 'calls')
       parts.checkLease(session, lease)
-      if (!isAgentMethod(method)) throw new SallyportError('not_found', `there is no method "${shown(method)}"`)
-      const parsed = AGENT_METHODS[method].params.safeParse(params)
-      if (!parsed.success) {
-        const [issue] = parsed.error.issues
-        throw new SallyportError(
-          'request_invalid',
-          `${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'it is not what the method takes'}`.replace(/^: /, ''),
-        )
-      }
-      return await (handlers[method] as (session: string, params: unknown, signal: AbortSignal) => unknown)(session, parsed.data, signal)
+      // Its gate says the same, and is not believed.
+      if (!isAgentMethod(method) || switchedOff.has(session, method))
+        throw new SallyportError('not_found', `there is no method "${shown(method)}"`)
+      const handle = handlers[method] as (session: string, params: unknown, signal: AbortSignal) => unknown
+      return await handle(session, parseAgentParams(method, params), signal)
     },
     async ask(session, { subject }, signal) {
       // An answer for the session is given to each that is equal, and each is on the disk twice.
@@ -116,16 +116,12 @@ export function createRequests(parts: RequestsParts): Requests {
       return askAboutDomain(approvals, parts.place(session), subject, signal, system)
     },
     async endSession(session) {
-      for (const allowances of [calling, asking, proposing]) allowances.forget(session)
+      for (const known of [calling, asking, proposing, switchedOff]) known.forget(session)
       approvals.endSession(session)
-      await book.endSession(session)
+      const ended = book.endSession(session)
+      parts.onSessionEnd(session)
+      await ended
     },
     [Symbol.asyncDispose]: () => book[Symbol.asyncDispose](),
   }
-}
-
-/** A method that the policy has switched off is not there. @throws not_found */
-function enabled(place: RequestPlace): RequestPlace {
-  if (place.policy().effective.hostCommands.mode.value !== 'disabled') return place
-  throw new SallyportError('not_found', 'host commands are switched off by the policy')
 }

@@ -11,6 +11,7 @@ import { imageRoots } from './image-roots.ts'
 import { engineName, homeLabel, isSessionId, labelsOf, sessionFolder, sessionOf } from './session-names.ts'
 import type { SessionParts, SessionRecord } from './session-parts.ts'
 import { writeTrust } from './session-files.ts'
+import { removeLeftSiblings } from './siblings-left.ts'
 import { removeContainers, takeDown } from './take-down.ts'
 
 /** What a start finds: sessions that go on, with what is in memory of them. */
@@ -87,6 +88,10 @@ async function adoptOne(
     if (row.state !== 'running') throw new SallyportError('session_not_running', `it was ${row.state}: ${row.step}`)
     if (parts.state.isRevoked(id)) throw new SallyportError('session_revoked', 'its leases were revoked')
     live.rising = [signal]
+    // Nobody reads what they print any more, or could tell them apart: what they were for is over with the controller that began them.
+    const left = await removeLeftSiblings(parts, id)
+    // One was being made, perhaps, when that controller died.
+    if (left > 0 && record.ids.agent !== undefined) await parts.engine.unpause(record.ids.agent)
     await resume(parts, record, live, info, onGate, signal)
     live.rising = undefined
     await parts.audit({ ...event, event: 'adopted' })

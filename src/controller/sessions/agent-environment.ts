@@ -61,5 +61,11 @@ export function agentEnvironment(lease: string, proxyPassword: string | undefine
   }
 }
 
+/** The same for a container beside the agent: the gate knows it by its network, and it has no lease to show to anybody. */
+export function siblingEnvironment(): Record<string, string> {
+  const { SALLYPORT_LEASE: _, ...environment } = agentEnvironment('', undefined)
+  return environment
+}
+
 /** Their names: none of them is for a policy or a harness to set. */
 export const OWN_VARIABLES: ReadonlySet<string> = new Set(Object.keys(agentEnvironment('', undefined)))

@@ -5,16 +5,17 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { leaseDigest } from '../../lease/lease.ts'
 import { createVerified, startVerified, verifyNetwork } from './containers.ts'
 import { isOverlap } from './engine-call.ts'
+import { isolatesBridges } from './engine-facts.ts'
 import type { ContainerOptions, EngineInfo } from './engine.ts'
 import { openGateLink, type LiveSession } from './gate.ts'
 import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { harden, jailNetwork, uplinkNetwork, type Bind } from './hardening.ts'
 import { imageRoots } from './image-roots.ts'
-import { halvedJail, type Jail } from './jail.ts'
+import { dividedJail, type Jail } from './jail.ts'
 import type { PlannedSession } from './plan-session.ts'
 import { selftestTarget } from './probe.ts'
 import { makeSessionFolder, writeAgentPart, writeTrust } from './session-files.ts'
-import { engineName, labelsOf, sessionFolder, socketFolder } from './session-names.ts'
+import { engineName, labelsOf, outputFolder, sessionFolder, socketFolder } from './session-names.ts'
 import type { IssuedLease, SessionAuditEvent, SessionParts, SessionRecord } from './session-parts.ts'
 import { agentSpec, GATE_POLICY, sidecarSpec, type SpecContext } from './specs.ts'
 import { reserveJail } from './subnets.ts'
@@ -52,6 +53,7 @@ export async function bringUp(parts: SessionParts, rising: Rising, step: Step, s
   const agent = harden(
     agentSpec(context, lease, workspace, [
       ...writeTrust(folder, roots, authority.certificatePem, parts.system),
+      { source: outputFolder(parts.home, rising.id), target: '/sallyport/output', readOnly: true },
       ...writeAgentPart(folder, jail.sidecar, rising.plan.agent.user ?? rising.record.owner, rising.plan.agent.files),
       ...rising.binds,
     ]),
@@ -200,11 +202,10 @@ async function makeNetworks(parts: SessionParts, rising: Rising): Promise<Jail> 
   const { id, info } = rising
   const taken = await engine.networks()
   const sessions = join(home, 'sessions')
-  const [major = 0, minor = 0] = info.apiVersion.split('.').map(Number)
-  const isolates = major > 1 || minor >= 48
+  const isolates = isolatesBridges(info)
   for (let attempt = 1; ; attempt += 1) {
     const whole = reserveJail(sessions, id, undefined, taken)
-    const { jail, uplink } = halvedJail(whole)
+    const { jail, uplink } = dividedJail(whole)
     const networks = [
       jailNetwork(engineName(id, 'jail'), jail, labelsOf(home, id, 'jail'), isolates),
       uplinkNetwork(engineName(id, 'uplink'), uplink, labelsOf(home, id, 'uplink')),

@@ -1,7 +1,7 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import type { ContainerInspection, ContainerOptions, Engine, EngineInfo, NetworkOptions } from './engine.ts'
 import { movedSources } from './mount-sources.ts'
-import { containerDifferences, networkDifferences, type Asked } from './verify.ts'
+import { containerDifferences, networkDifferences, type Asked, type Visit } from './verify.ts'
 
 /** Makes a container and looks at what was made. It does not run. @throws session_unverified, engine_refused */
 export async function createVerified(
@@ -25,11 +25,25 @@ export async function startVerified(engine: Engine, id: string, asked: Asked, in
   return await verifyContainer(engine, id, asked, info)
 }
 
-/** @throws session_unverified with every difference */
-export async function verifyContainer(engine: Engine, id: string, asked: Asked, info: EngineInfo): Promise<ContainerInspection> {
+/**
+ * @param visits networks that it may be on besides, by name: as they are before and after the look
+ * @throws session_unverified with every difference
+ */
+export async function verifyContainer(
+  engine: Engine,
+  id: string,
+  asked: Asked,
+  info: EngineInfo,
+  visits: ReadonlyMap<string, Visit> = new Map(),
+): Promise<ContainerInspection> {
+  const before = new Map(visits)
   const found = await engine.inspect(id)
   if (found === undefined) throw unverified([`${asked.options.name} is gone`])
-  refuse([...containerDifferences(asked, found, info), ...moved(asked)].map((line) => `${asked.options.name}: ${line}`))
+  refuse(
+    [...containerDifferences(asked, found, info, new Map([...before, ...visits])), ...moved(asked)].map(
+      (line) => `${asked.options.name}: ${line}`,
+    ),
+  )
   return found
 }
 

@@ -4,8 +4,8 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { ContainerInspection, Engine, EngineEvent, EngineInfo, ImageFacts, NetworkInspection, PullStep } from './engine.ts'
 import type { EngineAddress } from './engine-address.ts'
-import { orNothing, pairs, translated, type Caller } from './engine-call.ts'
-import { readContainerFile, resize, streamVerbs } from './engine-streams.ts'
+import { isNotConnected, orNothing, pairs, translated, type Caller } from './engine-call.ts'
+import { readContainerFile, resize, statContainerPath, streamVerbs } from './engine-streams.ts'
 
 /** Of API 1.41 (Engine 20.10), by the numbers of the version. */
 const API_MIN = [1, 41] as const
@@ -23,6 +23,7 @@ export function createDockerEngine(address: EngineAddress): Engine {
     ...containerVerbs(call),
     ...streamVerbs(call),
     readFile: (id, path) => readContainerFile(call, id, path),
+    stat: (id, path) => statContainerPath(call, id, path),
   }
 }
 
@@ -160,7 +161,7 @@ type RawNetwork = {
   readonly IPAM: { readonly Config: readonly { readonly Subnet?: string }[] | null }
 }
 
-function networkVerbs(call: Caller): Pick<Engine, 'networks' | 'createNetwork' | 'network' | 'connect' | 'removeNetwork'> {
+function networkVerbs(call: Caller): Pick<Engine, 'networks' | 'createNetwork' | 'network' | 'connect' | 'disconnect' | 'removeNetwork'> {
   return {
     async networks() {
       return ((await call({ path: '/networks' })) as RawNetwork[]).map(({ Id, Name, Labels, IPAM }) => ({
@@ -173,8 +174,19 @@ function networkVerbs(call: Caller): Pick<Engine, 'networks' | 'createNetwork' |
     },
     createNetwork: async (options) => ((await call({ method: 'POST', path: '/networks/create', body: options })) as { Id: string }).Id,
     network: async (name) => (await orNothing(call({ path: `/networks/${encodeURIComponent(name)}` }))) as NetworkInspection | undefined,
-    connect: async (network, container) =>
-      void (await call({ method: 'POST', path: `/networks/${network}/connect`, body: { Container: container } })),
+    connect: async (network, container, endpoint) =>
+      void (await call({
+        method: 'POST',
+        path: `/networks/${network}/connect`,
+        body: { Container: container, ...(endpoint !== undefined && { EndpointConfig: endpoint }) },
+      })),
+    async disconnect(network, container) {
+      try {
+        await orNothing(call({ method: 'POST', path: `/networks/${network}/disconnect`, body: { Container: container, Force: true } }))
+      } catch (error) {
+        if (!isNotConnected(error)) throw error
+      }
+    },
     removeNetwork: async (id) => void (await orNothing(call({ method: 'DELETE', path: `/networks/${id}` }))),
   }
 }
@@ -188,7 +200,7 @@ type RawListed = {
 
 function containerVerbs(
   call: Caller,
-): Pick<Engine, 'containers' | 'create' | 'start' | 'inspect' | 'kill' | 'remove' | 'wait' | 'resize' | 'events'> {
+): Pick<Engine, 'containers' | 'create' | 'start' | 'inspect' | 'kill' | 'pause' | 'unpause' | 'remove' | 'wait' | 'resize' | 'events'> {
   return {
     async containers(labels) {
       const listed = (await call({ path: '/containers/json', query: { all: true, filters: { label: pairs(labels) } } })) as RawListed[]
@@ -206,6 +218,9 @@ function containerVerbs(
     inspect: async (id) => (await orNothing(call({ path: `/containers/${id}/json` }))) as ContainerInspection | undefined,
     // 409: it does not run.
     kill: async (id, signal) => void (await orNothing(call({ method: 'POST', path: `/containers/${id}/kill`, query: { signal } }), 409)),
+    // 409 and, of engines before 25, 500: it does not run, or is paused already.
+    pause: async (id) => void (await orNothing(call({ method: 'POST', path: `/containers/${id}/pause` }), 409, 500)),
+    unpause: async (id) => void (await orNothing(call({ method: 'POST', path: `/containers/${id}/unpause` }), 409, 500)),
     // 409: somebody removes it already.
     remove: async (id) =>
       void (await orNothing(call({ method: 'DELETE', path: `/containers/${id}`, query: { force: true, v: true } }), 409)),

@@ -2,7 +2,7 @@ import { codeOf, SallyportError } from '../../kernel/errors.ts'
 
 /** One question to the engine. What is asked goes in the body: a query would be in the engine's log. */
 export type Call = {
-  readonly method?: 'GET' | 'POST' | 'DELETE'
+  readonly method?: 'GET' | 'HEAD' | 'POST' | 'DELETE'
   readonly path: string
   readonly query?: Readonly<Record<string, unknown>>
   readonly body?: unknown
@@ -54,6 +54,11 @@ export async function orNothing(answer: Promise<unknown>, ...statuses: number[])
 /** Whether a network could not be made because its subnet is in use. */
 export function isOverlap(error: unknown): boolean {
   return error instanceof EngineRefusal && /overlaps with other one|invalid pool request/i.test(error.message)
+}
+
+/** Whether a container could not be taken off a network because it is on none of that name. */
+export function isNotConnected(error: unknown): boolean {
+  return error instanceof EngineRefusal && /is not connected to/i.test(error.message)
 }
 
 /** As the engine writes labels and variables. */

@@ -51,6 +51,12 @@ export function engineIsolates(): boolean {
   return major > 1 || (major === 1 && minor >= 48)
 }
 
+/** The same of an engine that has told what it is. */
+export function isolatesBridges({ apiVersion }: { readonly apiVersion: string }): boolean {
+  const [major = 0, minor = 0] = apiVersion.split('.').map(Number)
+  return major > 1 || (major === 1 && minor >= 48)
+}
+
 /**
  * Whether a container of a compose project runs.
  * @throws SallyportError engine_unavailable

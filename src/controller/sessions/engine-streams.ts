@@ -1,10 +1,11 @@
+import type { IncomingMessage } from 'node:http'
 import { posix } from 'node:path'
 import type { Duplex, Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { readArchiveEntry } from './archive.ts'
-import type { ContainerInspection, Engine, EngineStream, TerminalSize } from './engine.ts'
+import type { ContainerInspection, Engine, EngineStream, PathFacts, TerminalSize } from './engine.ts'
 import { orNothing, pairs, type Caller } from './engine-call.ts'
 import { createFrameReader, splitFrames } from './frames.ts'
 import { ProcessStream } from './process-stream.ts'
@@ -114,6 +115,21 @@ export async function readContainerFile(call: Caller, id: string, path: string):
     at = posix.resolve(posix.dirname(at), entry.target)
   }
   return undefined
+}
+
+/** By what the engine says of the archive that it would make. */
+export async function statContainerPath(call: Caller, id: string, path: string): Promise<PathFacts | undefined> {
+  const answer = (await orNothing(call({ method: 'HEAD', path: `/containers/${id}/archive`, query: { path }, stream: 'read' }))) as
+    | IncomingMessage
+    | undefined
+  if (answer === undefined) return undefined
+  const header = String(answer.headers['x-docker-container-path-stat'] ?? '')
+  answer.destroy()
+  const { mode, linkTarget } = JSON.parse(Buffer.from(header, 'base64').toString('utf8')) as { mode: number; linkTarget: string }
+  // As Go's fs.FileMode has it.
+  const special = mode & 0x8f_28_00_00
+  const kind = mode >= 2 ** 31 ? 'folder' : (mode & (2 ** 27)) !== 0 ? 'link' : special === 0 ? 'file' : 'other'
+  return { kind, isExecutable: (mode & 0o111) !== 0, linkTarget }
 }
 
 export async function resize(call: Caller, of: string, { columns, rows }: TerminalSize): Promise<void> {

@@ -14,7 +14,10 @@ export type Engine = {
   /** Gives the network's id. `isOverlap` of engine-call.ts tells whether it was refused for its subnet. @throws engine_refused */
   createNetwork(options: NetworkOptions): Promise<string>
   network(name: string): Promise<NetworkInspection | undefined>
-  connect(network: string, container: string): Promise<void>
+  /** Also while it runs. */
+  connect(network: string, container: string, endpoint?: Endpoint): Promise<void>
+  /** Whether it runs or not. What is gone or was not connected is fine. */
+  disconnect(network: string, container: string): Promise<void>
   /** One that is gone already is fine. @throws engine_refused while something is connected to it */
   removeNetwork(id: string): Promise<void>
 
@@ -29,10 +32,16 @@ export type Engine = {
   kill(id: string, signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
   /** Kills and removes it with what it kept. One that is gone already is fine. */
   remove(id: string): Promise<void>
+  /** Its processes stand still until `unpause`. One that does not run is fine. */
+  pause(id: string): Promise<void>
+  /** One that is gone or not paused is fine. */
+  unpause(id: string): Promise<void>
   /** Resolves when it runs no more, with its exit code. */
   wait(id: string, signal: AbortSignal): Promise<number>
   /** A file as the container has it, whether it runs or not; links are followed within it. At most `LIMITS.imageFileBytesMax`. */
   readFile(id: string, path: string): Promise<Buffer | undefined>
+  /** What is at a path of a container's files, whether it runs or not; links on the way are followed within it, the last one is not. */
+  stat(id: string, path: string): Promise<PathFacts | undefined>
   /** Its first process's streams. `replay`: also what it printed before; `only` that, for one that has ended. */
   attach(id: string, options: { readonly tty: boolean; readonly replay: boolean | 'only' }): Promise<EngineStream>
   exec(id: string, options: ExecOptions): Promise<EngineStream>
@@ -75,6 +84,8 @@ export type ImageFacts = {
   readonly entrypoint: readonly string[]
   readonly command: readonly string[]
 }
+
+export type PathFacts = { readonly kind: 'file' | 'folder' | 'link' | 'other'; readonly isExecutable: boolean; readonly linkTarget: string }
 
 export type PullStep = { readonly layer: string; readonly status: string; readonly doneBytes?: number; readonly totalBytes?: number }
 export type TerminalSize = { readonly columns: number; readonly rows: number }
@@ -208,6 +219,8 @@ export type ContainerInspection = {
     readonly Running: boolean
     /** Between two starts: then it is `Running` too. */
     readonly Restarting?: boolean
+    readonly Paused?: boolean
+    readonly OOMKilled?: boolean
     readonly Pid: number
     readonly ExitCode: number
     readonly StartedAt: string

@@ -8,6 +8,7 @@ import { isTrusted } from './session-files.ts'
 import { sessionFolder, socketFolder } from './session-names.ts'
 import type { LinkedSession } from '../links/links.ts'
 import type { AuthorityPair, SessionLink, SessionParts, SessionRecord } from './session-parts.ts'
+import { noSiblings, type SiblingsHeld } from './siblings-held.ts'
 
 /** What is in memory of a session that lives. */
 export type LiveSession = {
@@ -27,6 +28,7 @@ export type LiveSession = {
   rising: readonly [AbortSignal] | undefined
   /** Opened at the first forwarded connection. */
   relay: Promise<Relay> | undefined
+  readonly siblings: SiblingsHeld
 }
 
 export function newLive(id: string): LiveSession {
@@ -42,6 +44,7 @@ export function newLive(id: string): LiveSession {
     said: undefined,
     rising: undefined,
     relay: undefined,
+    siblings: noSiblings(),
   }
 }
 
@@ -110,9 +113,13 @@ export async function openGateLink(
   return link
 }
 
-function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSession, 'onAgent' | 'onAsk'> {
+function hostRequests({ requests }: SessionParts, id: string): Pick<LinkedSession, 'onAgent' | 'onTool' | 'onAsk'> {
   if (requests === undefined) return {}
-  return { onAgent: (call, signal) => requests.call(id, call, signal), onAsk: (ask, signal) => requests.ask(id, ask, signal) }
+  return {
+    onAgent: (call, signal) => requests.call(id, call, signal),
+    ...(requests.tool && { onTool: requests.tool.bind(requests, id) }),
+    onAsk: (ask, signal) => requests.ask(id, ask, signal),
+  }
 }
 
 /** The session's authority in memory: made for it, or, after a restart of the controller, the one that its gate serves with. */

@@ -5,7 +5,7 @@ import type { Jail } from './jail.ts'
 
 /** What a container shall be, in our words. Everything that holds it is not here but in `harden`, and cannot be asked for. */
 export type ContainerSpec = {
-  readonly kind: 'agent' | 'sidecar' | 'probe'
+  readonly kind: 'agent' | 'sidecar' | 'probe' | 'sibling'
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   /** By its id: a name could lead to another image by the time that the container is made. */
@@ -28,6 +28,8 @@ export type ContainerSpec = {
   readonly stdin: boolean
   /** False where what it prints must not be on the engine's disk. */
   readonly keepsLog: boolean
+  /** The longest file that it may write. */
+  readonly fileBytesMax?: number
 }
 
 /** A file or folder of the host. `source` is its real path. */
@@ -102,7 +104,10 @@ export function harden(spec: ContainerSpec): ContainerOptions {
     NanoCpus: Math.round(spec.cpus * 1e9),
     PidsLimit: spec.processes,
     OomKillDisable: false,
-    Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
+    Ulimits: [
+      { Name: 'core', Soft: 0, Hard: 0 },
+      ...(spec.fileBytesMax === undefined ? [] : [{ Name: 'fsize', Soft: spec.fileBytesMax, Hard: spec.fileBytesMax }]),
+    ],
     Tmpfs: Object.fromEntries(spec.scratch.map((scratch) => [scratch.target, tmpfs(scratch)])),
     Mounts: spec.binds.map(mount),
     MaskedPaths: MASKED_PATHS,
@@ -135,7 +140,7 @@ export function harden(spec: ContainerSpec): ContainerOptions {
     Tty: spec.tty,
     OpenStdin: spec.stdin,
     // Where a pipe is attached its end is the program's: else the engine takes the end of the input for the end of the output.
-    StdinOnce: spec.kind === 'agent' && spec.stdin && !spec.tty,
+    StdinOnce: (spec.kind === 'agent' || spec.kind === 'sibling') && spec.stdin && !spec.tty,
     HostConfig: host,
     NetworkingConfig: { EndpointsConfig: network.name === 'none' ? {} : { [network.name]: endpoint(network) } },
   }

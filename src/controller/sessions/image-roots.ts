@@ -39,7 +39,7 @@ export async function imageRoots(
 ): Promise<ImageRoots> {
   const file = join(folder, `${createHash('sha256').update(image).digest('hex')}.json`)
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as ImageRoots
-  const id = await engine.create(idle(image, container, container.runtime))
+  const id = await engine.create(idleContainer(image, container, container.runtime))
   try {
     const found: { path: string; pem: string }[] = []
     for (const path of CANDIDATES) {
@@ -57,8 +57,12 @@ export async function imageRoots(
   }
 }
 
-/** Never started, and hardened nevertheless. */
-function idle(image: string, { name, Labels }: Pick<ContainerOptions, 'name' | 'Labels'>, runtime: string): ContainerOptions {
+/** One to look at an image's files in: never started, and hardened nevertheless. */
+export function idleContainer(
+  image: string,
+  { name, Labels }: Pick<ContainerOptions, 'name' | 'Labels'>,
+  runtime: string,
+): ContainerOptions {
   return harden({
     kind: 'probe',
     name,

@@ -44,12 +44,27 @@ export function jailOfSubnet(subnet: string): Jail | undefined {
 }
 
 /**
- * A jail's /24 in two halves: the jail of a session that the controller keeps, and the subnet of its uplink. Taken from the engine's own
- * pools uplinks would run out at thirty.
+ * A jail's /24 for a session that the controller keeps: half of it is its jail, sixteen addresses are its uplink (taken from the engine's
+ * own pools uplinks would run out at thirty), and the rest is for siblings.
  */
-export function halvedJail({ subnet }: Jail): { readonly jail: Jail; readonly uplink: string } {
+export function dividedJail({ subnet }: Jail): { readonly jail: Jail; readonly uplink: string } {
   const prefix = subnet.replace(/\.0\/24$/, '')
-  return { jail: { subnet: `${prefix}.0/25`, sidecar: `${prefix}.2`, ipRange: `${prefix}.64/26` }, uplink: `${prefix}.128/25` }
+  return { jail: { subnet: `${prefix}.0/25`, sidecar: `${prefix}.2`, ipRange: `${prefix}.64/26` }, uplink: `${prefix}.128/28` }
+}
+
+/** A network of eight addresses with the gate and one container beside the agent. */
+export type SiblingNetwork = Jail & {
+  /** The container's own address, outside `ipRange` as the gate's is. */
+  readonly sibling: string
+}
+
+/** Every /29 of a session's /24 that neither its jail nor its uplink has an address of. None in a session whose uplink is half of it. */
+export function siblingSubnets(jail: Pick<Jail, 'subnet'>, uplink: string): SiblingNetwork[] {
+  const prefix = jail.subnet.split('.').slice(0, 3).join('.')
+  return Array.from({ length: 32 }, (_, index) => {
+    const address = (offset: number) => `${prefix}.${index * 8 + offset}`
+    return { subnet: `${address(0)}/29`, sidecar: address(2), sibling: address(3), ipRange: `${address(4)}/30` }
+  }).filter(({ subnet }) => !subnetsOverlap(subnet, jail.subnet) && !subnetsOverlap(subnet, uplink))
 }
 
 /** Whether two subnets in CIDR form have an IPv4 address in common. */

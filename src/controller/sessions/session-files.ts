@@ -13,12 +13,16 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 /** The folder of a session, with one for each container's part. */
 export function makeSessionFolder(folder: string): void {
-  for (const path of [folder, ...['agent', 'files', 'policy', 'trust'].map((name) => join(folder, name))]) {
+  const inTrust = IN_TRUST.map((name) => join('trust', name))
+  for (const path of [folder, ...['agent', 'files', 'output', 'policy', 'trust', ...inTrust].map((name) => join(folder, name))]) {
     mkdirSync(path, { recursive: true })
     // The folder keeps others of the host out; what lies in it is read by another uid, by the mounts alone.
     chmodSync(path, path === folder ? 0o700 : 0o755)
   }
 }
+
+/** What else is mounted where the trust is: the engine makes no folder below a read-only mount. */
+export const IN_TRUST = ['output', 'pinned'] as const
 
 /** The user's entry, the resolver, and the worthless credentials of the agent. */
 export function writeAgentPart(folder: string, gate: string, owner: Owner, files: SessionPlan['agent']['files']): Bind[] {

@@ -8,8 +8,11 @@ import { rememberedFile } from '../approvals/approvals.ts'
 import { readWorkspaceFile, realWorkspace, WORKSPACE_POLICY, type WorkspaceFile } from './workspace-file.ts'
 import type { TrustStore } from './workspace-trust.ts'
 
-/** Whose word a layer is. `own` is the workspace's own policy, once the operator has accepted it; `remembered` is what was answered for good. */
-export type LayerKind = 'global' | 'role' | 'own' | 'workspace' | 'remembered' | 'session'
+/**
+ * Whose word a layer is. `own` is the workspace's own policy, once the operator has accepted it; `remembered` is what was answered for good;
+ * `servers` is mcp.json, and `user-servers` what the operator's own configuration of a harness says of MCP servers.
+ */
+export type LayerKind = 'global' | 'role' | 'own' | 'workspace' | 'remembered' | 'servers' | 'user-servers' | 'session'
 
 /** One layer, read: what is judged is what is used. */
 export type SessionLayer = { readonly layer: LayerKind; readonly file: string; readonly text: string }

@@ -16,6 +16,10 @@ import { controlStream } from './gate-ready.ts'
 import { planSession } from './plan-session.ts'
 import { engineName, newSessionId, sessionFolder, sessionName, sessionOf } from './session-names.ts'
 import type { OnPull, ResetReport, SessionEvent, SessionParts, SessionRecord, SessionView, UpRequest } from './session-parts.ts'
+import { startSibling } from './siblings.ts'
+import { endSiblings } from './siblings-held.ts'
+import { removeLeftSiblings } from './siblings-left.ts'
+import type { Sibling, SiblingWish } from './sibling.ts'
 import { takeDown } from './take-down.ts'
 import { watchEngine } from './watch.ts'
 import { watchWorkspace } from './workspace-alerts.ts'
@@ -181,12 +185,22 @@ export class SessionManager {
   async revoke(session: string): Promise<void> {
     const { id, record } = this.find(session)
     const { sidecar } = (record as SessionRecord).ids
+    const ended = this.#endSiblings(id, `the leases of session ${id} were revoked`)
     try {
       await this.link(id).revoke()
     } catch (error) {
       this.#parts.log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm that its secrets are gone: it is stopped')
       if (sidecar !== undefined) await this.#parts.engine.kill(sidecar, 'SIGKILL')
     }
+    await ended
+  }
+
+  /** @throws session_not_found, session_not_running, session_revoked, and whatever `startSibling` of siblings.ts does */
+  async startSibling(session: string, wish: SiblingWish, signal: AbortSignal): Promise<Sibling> {
+    const { live, record, row } = this.agent(session, 'or ended')
+    if (this.#parts.state.isRevoked(row.id)) throw new SallyportError('session_revoked', `the leases of session ${row.id} were revoked`)
+    if (!live.gateHealthy) throw notRunning(session, 'has a gate that is away')
+    return await startSibling(this.#parts, { id: row.id, live, record }, wish, signal)
   }
 
   async forward(session: string, port: number) {
@@ -260,12 +274,29 @@ export class SessionManager {
     this.#over.abort(new SallyportError('session_not_running', 'the controller ends'))
     await Promise.allSettled([...this.#background, ...this.#ending.values()])
     for (const live of this.#live.values()) {
+      await this.#endSiblings(live.id, 'the controller ends')
       live.watching?.[Symbol.dispose]()
       const relay = await live.relay?.catch(() => undefined)
       await relay?.[Symbol.asyncDispose]()
       await live.link?.[Symbol.asyncDispose]()
     }
     this.#live.clear()
+  }
+
+  #running(): { readonly id: string; readonly live: LiveSession }[] {
+    return this.#parts.state.live().flatMap(({ id, state }) => {
+      const live = this.#live.get(id)
+      return state === 'running' && live !== undefined ? { id, live } : []
+    })
+  }
+
+  /** What of them does not go now is removed with the session, or when the engine is back. Never rejects. */
+  async #endSiblings(id: string, why: string): Promise<void> {
+    const live = this.#live.get(id)
+    if (live === undefined) return
+    await endSiblings(live.siblings, new SallyportError('session_not_running', why)).catch((error: unknown) =>
+      this.#parts.log.error({ session: id, code: codeOf(error) }, 'a container beside an agent could not be removed yet'),
+    )
   }
 
   #watchOver(live: LiveSession): void {
@@ -282,6 +313,8 @@ export class SessionManager {
   #onGate(id: string) {
     return (state: 'connected' | 'ready' | 'lost'): void => {
       const row = this.#parts.state.row(id)
+      // Its ways in their networks are gone with it, and what they were to get through is lost.
+      if (state === 'lost') void this.#endSiblings(id, `the gate of session ${id} is gone`)
       if (row?.state === 'running' && state !== 'connected') this.#emit(id, row.name, state === 'lost' ? 'gate_lost' : 'gate_ready')
     }
   }
@@ -319,7 +352,8 @@ export class SessionManager {
     const asked = record[which]
     if (live === undefined || container === undefined || asked === undefined) return
     try {
-      const found = await verifyContainer(engine, container, asked, await engine.info())
+      const visits = which === 'sidecar' ? live.siblings.visits : undefined
+      const found = await verifyContainer(engine, container, asked, await engine.info(), visits)
       if (which === 'agent') live.agentRunning = found.State.Running
       else if (isStarted && record.control === 'stdio') live.link?.attach(await controlStream(engine, container, live))
     } catch (error) {
@@ -335,6 +369,7 @@ export class SessionManager {
       await this.#lookAgain(row, 'agent', false)
       await this.#lookAgain(row, 'sidecar', true)
     }
+    for (const { id, live } of this.#running()) await removeLeftSiblings(this.#parts, id, live.siblings.names)
     await reapStrays(this.#parts, this.#planned)
   }
 

@@ -4,7 +4,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
 
-export type Role = 'agent' | 'sidecar' | 'trust' | 'probe' | 'jail' | 'uplink'
+export type Role = 'agent' | 'sidecar' | 'trust' | 'probe' | 'jail' | 'uplink' | 'sibling'
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const ID = /^[a-z2-7]{16}$/
@@ -66,12 +66,22 @@ export function sessionFolder(home: string, session: string): string {
   return join(home, 'sessions', session)
 }
 
-/** The folder of its control socket: a path short enough for one. */
+/** What agents of a session get to see of the output of what they asked for: each sees it read-only, below `/sallyport/output`. */
+export function outputFolder(home: string, session: string): string {
+  return join(sessionFolder(home, session), 'output')
+}
+
+/** What is mounted into containers beside the agent, a folder for each. */
+export function siblingsFolder(home: string, session: string): string {
+  return join(sessionFolder(home, session), 'siblings')
+}
+
 /** What is mounted in the gate, read-only, as its policy. */
 export function policyFolder(home: string, session: string): string {
   return join(sessionFolder(home, session), 'policy')
 }
 
+/** The folder of its control socket: a path short enough for one. */
 export function socketFolder(home: string, session: string): string {
   return join(home, 's', session.slice(0, 8))
 }

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { IssuedLease, Leases } from '../../lease/lease.ts'
-import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle } from '../../wire/control.ts'
+import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle, TestedServer, ToolAnswer, ToolRequest } from '../../wire/control.ts'
 import type { PullView, SessionView, UpRequest } from '../../wire/operator.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { StateFile } from '../state.ts'
@@ -68,6 +68,9 @@ export type WorkspaceMounts = {
   readonly kept: unknown
 }
 
+/** What a container beside the agent has of it. */
+export type WorkspacePart = Pick<WorkspaceMounts, 'mounts' | 'environment'>
+
 export type AuthorityPair = ReturnType<LinkedSession['authority']>
 
 /** What sessions are built from. */
@@ -93,6 +96,12 @@ export type SessionParts = {
     watch(kept: unknown, onLost: (lines: readonly string[]) => void): Disposable
     /** At the end: what was made for covers is removed. Gives what was planted meanwhile, a line each. */
     release(kept: unknown): Promise<readonly string[]>
+    /**
+     * The same workspace once more, read-only, for a container beside the agent, which stands still meanwhile where something is hidden:
+     * no more of it than the agent has, and the same hidden.
+     * @throws workspace_suspect when it is not known where all is that was hidden; workspace_refused
+     */
+    beside(request: Pick<WorkspaceRequest, 'workspace' | 'filesystem' | 'owner' | 'filesDir'>, kept: unknown): Promise<WorkspacePart>
     /** What was planted, a line each. Nothing is removed. */
     look(kept: unknown): Promise<readonly string[]>
     /** The same, compared with how the workspace is from now on. */
@@ -116,6 +125,8 @@ export type SessionParts = {
   readonly requests?: {
     call(session: string, call: AgentCall, signal: AbortSignal): Promise<unknown>
     ask(session: string, ask: Ask, signal: AbortSignal): Promise<AskAnswer>
+    /** A step of a connection with an MCP server in a container of its own. */
+    tool?(session: string, request: ToolRequest, signal: AbortSignal): Promise<ToolAnswer>
     /** Withdraws its questions and ends its commands. Resolves when nothing of it goes on. */
     endSession(session: string): Promise<void>
   }
@@ -261,6 +272,8 @@ export type Sessions = AsyncDisposable & {
   /** The gate reads the operator's policy as it is now. @throws policy_invalid and its kin: the old one stays */
   refreshPolicy(session: string): Promise<void>
   pushSecrets(session: string, bundle: SecretBundle): Promise<void>
+  /** Has the gate try an MCP server as an agent would have it. @throws mcp_server_unknown, mcp_server_failed, sidecar_unreachable */
+  testServer(session: string, server: string, pass: string): Promise<TestedServer>
   /** Its leases are good for nothing any more: tunnels are cut and its secrets wiped. Where the gate does not confirm it, it is stopped. */
   revoke(session: string): Promise<void>
   /** For trying the ways out of a session that runs. */

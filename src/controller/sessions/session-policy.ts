@@ -38,7 +38,7 @@ type ProjectSurroundings = { readonly policyDirs: readonly string[]; readonly pl
 /** What the sidecar sees of the host's secrets. */
 const SECRETS_MOUNT = '/run/secrets'
 /** Sources that a container sees nothing of: vaults, and programs that know the operator. */
-const HOST_KINDS: ReadonlySet<SecretSource['kind']> = new Set(['vault', 'op', 'keychain', 'libsecret', 'pass', 'vault-http'])
+const HOST_KINDS: ReadonlySet<SecretSource['kind']> = new Set(['vault', 'op', 'keychain', 'libsecret', 'pass', 'vault-http', 'mcp-config'])
 /** A path within an argument, as in `--file=/run/secrets/NAME` or the script of `sh -c`. */
 const WITHIN_ARGUMENT = /\/run\/secrets\/([\w.@+/-]+)/g
 

@@ -1,11 +1,13 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import { selftestTarget } from './probe.ts'
+import { siblingImage } from './sibling-image.ts'
 import { ProjectManager } from './project-manager.ts'
 import { policyFolder } from './session-names.ts'
 import type { SessionParts, Sessions } from './session-parts.ts'
 import { notRunning, recordOf, SessionManager } from './session-manager.ts'
 
 export type { SessionParts, SessionRecord, Sessions } from './session-parts.ts'
+export { checkWish, PINNED } from './sibling-wish.ts'
 export type { PinnedFile, Sibling, SiblingEnd, SiblingImage, SiblingWish } from './sibling.ts'
 
 /** The sessions of one home. Nothing runs before `adopt`. */
@@ -49,6 +51,11 @@ export function createSessions(parts: SessionParts): Sessions {
       const link = recordOf(row).project === undefined ? manager.link(row.id) : projects.link(row.id)
       await link.pushSecrets(bundle)
     },
+    async testServer(session, server, pass) {
+      const row = manager.find(session)
+      const link = recordOf(row).project === undefined ? manager.link(row.id) : projects.link(row.id)
+      return await link.testServer(server, pass)
+    },
     async revoke(session) {
       const row = manager.find(session)
       const withdrawn = parts.requests?.endSession(row.id)
@@ -62,7 +69,7 @@ export function createSessions(parts: SessionParts): Sessions {
   }
 }
 
-type AgentVerbs = 'reset' | 'attach' | 'exec' | 'logs' | 'forward' | 'resize' | 'wait' | 'selftestTarget'
+type AgentVerbs = 'reset' | 'attach' | 'exec' | 'logs' | 'forward' | 'resize' | 'wait' | 'selftestTarget' | 'startSibling' | 'siblingImage'
 
 /** What is done to the containers of a session: to those that were made here. */
 function agentVerbs(parts: SessionParts, manager: SessionManager): Pick<Sessions, AgentVerbs> {
@@ -104,6 +111,11 @@ function agentVerbs(parts: SessionParts, manager: SessionManager): Pick<Sessions
       const id = recordOf(manager.find(own(session))).ids.agent
       if (id === undefined) throw notRunning(session, 'has no agent yet')
       return await parts.engine.wait(id, signal)
+    },
+    startSibling: (session, wish, signal) => manager.startSibling(own(session), wish, signal),
+    async siblingImage(session, image) {
+      const row = manager.find(own(session))
+      return await siblingImage(parts, row.id, recordOf(row), image)
     },
     async selftestTarget(session) {
       const row = manager.find(own(session))

@@ -18,10 +18,7 @@ export type SiblingWish = {
   readonly stdin: 'closed' | 'open' | Secret
   /** `ro`: what the agent has of it, read-only, with the same files hidden. Where the agent has none, it has none. */
   readonly workspace: 'none' | 'ro'
-  /**
-   * Files below `/workspace` with the content that was looked at. Whatever the agent does to the workspace meanwhile, these are what is
-   * there. `target` is absolute and without links.
-   */
+  /** Files with the content that was looked at, below `/sallyport/pinned`: out of the agent's reach, whatever it does to its workspace. */
   readonly pinned: readonly PinnedFile[]
   /** `/output`, writable. `folder`: of the host, empty, below the session's own folder. It is killed when there is more in it than `bytesMax`. */
   readonly output?: { readonly folder: string; readonly bytesMax: number }
@@ -60,8 +57,8 @@ export type SiblingImage = {
   /** The user that the command runs as. */
   readonly user: { readonly uid: number; readonly gid: number }
   /**
-   * Where the image has a program: absolute, links followed. By its name along `path` (default the image's), or by an absolute path.
-   * undefined where the image has no such file that may be run, and for all below `/workspace`.
+   * Where the image has a program: absolute, links followed. By its name along `path` (default the image's), or by a path from `folder`
+   * (default `/workspace`). undefined where the image has no such file that may be run, and for all below `/workspace`.
    */
-  resolve(program: string, path?: string): Promise<string | undefined>
+  resolve(program: string, folder?: string, path?: string): Promise<string | undefined>
 }

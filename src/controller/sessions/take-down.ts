@@ -1,12 +1,13 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { codeOf } from '../../kernel/errors.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { ListedContainer, ListedNetwork } from './engine.ts'
 import type { LiveSession } from './gate.ts'
 import { engineName, homeLabel, sessionFolder, sessionOf, socketFolder } from './session-names.ts'
 import type { SessionParts, SessionRecord } from './session-parts.ts'
+import { endSiblings } from './siblings-held.ts'
 import { releaseJail } from './subnets.ts'
 
 /**
@@ -22,6 +23,9 @@ export async function takeDown(
   outcome: 'ended' | 'failed',
 ): Promise<readonly string[]> {
   const { engine, state, home, log } = parts
+  // What is left of them goes with the rest below, where a fault counts.
+  const report = (error: unknown): void =>
+    log.warn({ session: id, code: codeOf(error) }, 'a container beside the agent did not end by itself')
   live?.watching?.[Symbol.dispose]()
   state.move(id, 'stopping')
   state.revokeLeases(id)
@@ -31,6 +35,7 @@ export async function takeDown(
   const revoked = live?.link
     ?.revoke()
     .catch((error: unknown) => log.warn({ session: id, code: codeOf(error) }, 'the gate did not confirm its end; it is removed'))
+  if (live !== undefined) await endSiblings(live.siblings, new SallyportError('session_not_running', `session ${id} ends`)).catch(report)
   await (await live?.relay?.catch(() => undefined))?.[Symbol.asyncDispose]()
   const mine = (await engine.containers({ ...homeLabel(home), 'sallyport.session': id })).filter((one) => sessionOf(home, one) === id)
   const agents = mine.filter(({ name }) => name === engineName(id, 'agent'))
@@ -80,9 +85,10 @@ async function removeUplink({ engine }: SessionParts, record: SessionRecord | un
 /** By their names and labels, so that one whose id was never recorded goes as well. */
 async function removeNetworks(parts: SessionParts, id: string, record: SessionRecord | undefined): Promise<void> {
   const { jail, uplink } = record?.ids ?? {}
-  if (jail !== undefined && uplink !== undefined) return await settled([jail, uplink].map((one) => parts.engine.removeNetwork(one)))
-  const networks = await parts.engine.networks()
-  await settled(ownNetworks(parts, networks, id).map((network) => parts.engine.removeNetwork(network.id)))
+  // Those of siblings are recorded nowhere else.
+  const listed = ownNetworks(parts, await parts.engine.networks(), id).map((network) => network.id)
+  const known = [jail, uplink].filter((one) => one !== undefined)
+  await settled(Array.from(new Set([...known, ...listed]), (one) => parts.engine.removeNetwork(one)))
 }
 
 export function ownNetworks({ home }: Pick<SessionParts, 'home'>, networks: readonly ListedNetwork[], id: string): ListedNetwork[] {

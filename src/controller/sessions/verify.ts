@@ -10,6 +10,9 @@ export type Asked = {
   readonly networks: Readonly<Record<string, string | undefined>>
 }
 
+/** A network that a container may be on, and need not: of one beside it, which comes and goes. */
+export type Visit = { readonly address: string }
+
 /** What the engine fills in by itself, and may: nothing of it opens anything. */
 const ENGINE_DEFAULTS: Readonly<Record<string, readonly unknown[]>> = {
   ShmSize: [67_108_864],
@@ -27,8 +30,14 @@ export function askedOf({ Env, ...options }: ContainerOptions, imageEnvironment:
  * Every difference between what was asked for and what `inspect` shows, one a line: `HostConfig.Privileged is true instead of false`.
  * A field of the engine that nobody here knows must be empty: a setting that came with a newer engine, or was added to the container
  * on its way, is a difference too. Values of variables are never in a line.
+ * @param visits networks that it may be on besides, by name
  */
-export function containerDifferences(asked: Asked, found: ContainerInspection, engine: { readonly hasAppArmor: boolean }): string[] {
+export function containerDifferences(
+  asked: Asked,
+  found: ContainerInspection,
+  engine: { readonly hasAppArmor: boolean },
+  visits: ReadonlyMap<string, Visit> = new Map(),
+): string[] {
   const { options } = asked
   const { Config: config } = found
   const lines = new Differences()
@@ -44,7 +53,7 @@ export function containerDifferences(asked: Asked, found: ContainerInspection, e
   compareVariables(lines, asked.variables, digests(config.Env ?? []))
   compareHost(lines, options.HostConfig, found.HostConfig)
   compareMounts(lines, options.HostConfig, found)
-  compareNetworks(lines, asked, found)
+  compareNetworks(lines, asked, found, visits)
   if (engine.hasAppArmor && (found.AppArmorProfile ?? '') === '') lines.add('AppArmorProfile is missing')
   if (found.AppArmorProfile === 'unconfined') lines.add('AppArmorProfile is unconfined')
   return lines.all
@@ -118,11 +127,22 @@ function compareMounts(lines: Differences, { Mounts }: HostConfig, { Mounts: fou
   for (const target of asked.keys()) lines.add(`Mounts: ${target} is missing`)
 }
 
-function compareNetworks(lines: Differences, { networks, options }: Asked, { NetworkSettings, State }: ContainerInspection): void {
+function compareNetworks(
+  lines: Differences,
+  { networks, options }: Asked,
+  { NetworkSettings, State }: ContainerInspection,
+  visits: ReadonlyMap<string, Visit>,
+): void {
   const found = NetworkSettings.Networks ?? {}
   // Without a process it has no place in its networks.
   const isUp = State.Running && State.Restarting !== true
-  for (const name of Object.keys(found)) if (!(name in networks)) lines.add(`NetworkSettings: the network ${name} was added`)
+  for (const [name, { IPAddress }] of Object.entries(found)) {
+    if (name in networks) continue
+    const visit = visits.get(name)
+    if (visit === undefined) lines.add(`NetworkSettings: the network ${name} was added`)
+    // It has one from the moment that it is in the network, or none.
+    else if (isUp && IPAddress !== '') lines.compare(`NetworkSettings: the address on ${name}`, visit.address, IPAddress)
+  }
   for (const [name, id] of Object.entries(networks)) {
     const shownNetwork = found[name]
     if (shownNetwork === undefined) lines.add(`NetworkSettings: the network ${name} is missing`)

@@ -34,8 +34,8 @@ export type Exchange = {
 }
 
 export type Exchanges = {
-  /** Runs the story of one exchange. */
-  run(lane: Lane, story: (exchange: Exchange) => Promise<void>): Promise<void>
+  /** Runs the story of one exchange. `network` is the side network that it came by. */
+  run(lane: Lane, story: (exchange: Exchange) => Promise<void>, network?: string): Promise<void>
   /** Stories that have not ended. */
   readonly running: number
   /** Resolves when every story has ended, after `LIMITS.settleMs` at the latest: until then the audit must stay open. */
@@ -50,8 +50,8 @@ export function createExchanges(parts: ExchangeParts): Exchanges {
     get running() {
       return running.size
     },
-    async run(lane, story) {
-      const told = story(new RecordedExchange(parts, lane))
+    async run(lane, story, network) {
+      const told = story(new RecordedExchange(parts, lane, network))
       running.add(told)
       try {
         await told
@@ -70,18 +70,31 @@ export function createExchanges(parts: ExchangeParts): Exchanges {
   }
 }
 
+/** Those that come by a side network, which their events name. */
+export function inNetwork(exchanges: Exchanges, network: string): Exchanges {
+  return {
+    get running() {
+      return exchanges.running
+    },
+    run: (lane, story) => exchanges.run(lane, story, network),
+    settled: () => exchanges.settled(),
+  }
+}
+
 type Allowed = { readonly rule: string; readonly plane: string; readonly credential: string | undefined }
 
 class RecordedExchange implements Exchange {
   readonly requestId = randomUUID()
   readonly lane: Lane
+  readonly #network: string | undefined
   readonly #parts: ExchangeParts
   readonly #started: number
   #allowed: Allowed | undefined
 
-  constructor(parts: ExchangeParts, lane: Lane) {
+  constructor(parts: ExchangeParts, lane: Lane, network: string | undefined) {
     this.#parts = parts
     this.lane = lane
+    this.#network = network
     this.#started = parts.system.elapsed()
   }
 
@@ -96,6 +109,7 @@ class RecordedExchange implements Exchange {
       event: 'decided',
       request: this.requestId,
       lane: this.lane,
+      network: this.#network,
       plane,
       scheme,
       method,
@@ -117,6 +131,7 @@ class RecordedExchange implements Exchange {
       event: 'decided',
       request: this.requestId,
       lane: this.lane,
+      network: this.#network,
       plane: 'agent',
       scheme,
       method,
@@ -157,6 +172,7 @@ class RecordedExchange implements Exchange {
     const line = {
       requestId: this.requestId,
       lane: this.lane,
+      network: this.#network,
       plane: allowed?.plane ?? 'agent',
       scheme,
       method,

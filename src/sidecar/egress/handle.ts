@@ -20,6 +20,7 @@ import { forwardedRequestHeaders } from './headers.ts'
 import type { Held } from './held-body.ts'
 import type { Lease } from './lease.ts'
 import type { Live, LiveEntry } from './live.ts'
+import type { Load } from './load.ts'
 import { answerRefusal, refusalOf } from './refuse.ts'
 import { readRoute } from './route.ts'
 import { createScrubbedAgent, scrubbableRequest, type ScrubPlan } from './scrub/scrubbed-agent.ts'
@@ -39,23 +40,27 @@ export type HandleParts = {
   /** Bodies that wait whole for their credentials, of all requests together. */
   readonly held: Held
   readonly scrubbing: Scrubbing
+  readonly load: Load
   readonly log: Log
 }
 
-/** Where a request came in: on a connection that leads somewhere, at the proxy, or at the gateway's routes. */
-export type CameBy = Tunnel | 'proxy' | 'gateway'
+/**
+ * Where a request came in: on a connection that leads somewhere, at the proxy, or at the gateway's routes. `mcp`: the gateway makes it
+ * itself, for an agent whose lease it has seen.
+ */
+export type CameBy = Tunnel | 'proxy' | 'gateway' | 'mcp'
 
 /** Answers one request: from the agent's bytes to the upstream's answer, or to the reason why not. Never rejects. */
 export type Handle = (agent: Agent, by: CameBy) => Promise<void>
 
 /** The story of a request: facts → decision → ask → budget → audit → addresses → credential → forward → scrub → audit. */
 export function createHandle(parts: HandleParts): Handle {
-  let running = 0
+  const { load } = parts
   return (agent, by) =>
     parts.exchanges.run(laneOf(by), async (exchange) => {
-      running += 1
+      load.requests += 1
       try {
-        if (running > LIMITS.requestsMax) {
+        if (load.requests > LIMITS.requestsMax) {
           return await refuse(exchange, agent, knownOf(by), { code: 'overloaded', message: 'too many requests at once' })
         }
         const enforced = parts.enforcement()
@@ -88,13 +93,13 @@ export function createHandle(parts: HandleParts): Handle {
         )
         give(agent, refusal, exchange, {})
       } finally {
-        running -= 1
+        load.requests -= 1
       }
     })
 }
 
 function laneOf(by: CameBy): Lane {
-  return by === 'proxy' ? 'http' : by === 'gateway' ? 'route' : by.lane
+  return by === 'proxy' ? 'http' : by === 'gateway' || by === 'mcp' ? 'route' : by.lane
 }
 
 /** What is known of a request that cannot be read. */
@@ -115,8 +120,12 @@ type Request = {
 function readRequest(parts: HandleParts, { policy }: Enforced, head: RequestHead, by: CameBy): Request | Refusal {
   const unproven = parts.lease.refusalOf(policy, by, head)
   if (unproven) return unproven
-  if (by === 'gateway') {
-    const found = readRoute(head, policy.routes)
+  if (by === 'gateway' || by === 'mcp') {
+    // Agents get to an MCP server by way of the relay, which knows its tools.
+    const found = readRoute(
+      head,
+      policy.routes.filter(({ ofServer }) => (ofServer !== undefined) === (by === 'mcp')),
+    )
     return 'code' in found ? found : { ...found, rawHeaders: parts.lease.without(head.rawHeaders), by }
   }
   const facts = readFacts(head, by === 'proxy' ? undefined : by)

@@ -10,7 +10,7 @@ export type Lease = {
   /** Why a request is refused before anything else is read of it. `by` is where it came in. */
   refusalOf(
     policy: Policy,
-    by: 'proxy' | 'gateway' | { readonly lane: string },
+    by: 'proxy' | 'gateway' | 'mcp' | { readonly lane: string },
     head: { readonly rawHeaders: RawHeaders },
   ): Refusal | undefined
   /** The same for a connection that leads somewhere. */
@@ -33,7 +33,8 @@ export function createLease(check: CheckLease = () => false): Lease {
     [...fields].some((field) => valuesOf(rawHeaders, field).some(isLease))
   return {
     refusalOf(policy, by, { rawHeaders }) {
-      if (!policy.isLeaseRequired) return undefined
+      // Who asked the gateway for this showed it there.
+      if (!policy.isLeaseRequired || by === 'mcp') return undefined
       if (by === 'proxy' ? isIn(rawHeaders, ['proxy-authorization']) : by === 'gateway' && isIn(rawHeaders, KEY_FIELDS)) return undefined
       // A tunnel was proven when it was opened; a connection that knows no proxy has no place for a proof.
       return typeof by === 'string' || by.lane === 'transparent' ? REFUSAL : undefined
@@ -50,6 +51,11 @@ export function createLease(check: CheckLease = () => false): Lease {
       return kept
     },
   }
+}
+
+/** Where only the controller puts containers: to be there is the proof, and nothing has to be shown. */
+export function givenLease({ without }: Pick<Lease, 'without'>): Lease {
+  return { refusalOf: () => undefined, refusalOfTunnel: () => undefined, isShown: () => true, checkFor: () => undefined, without }
 }
 
 const REFUSAL: Refusal = {

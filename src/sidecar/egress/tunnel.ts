@@ -16,6 +16,7 @@ import type { Exchange, Exchanges } from './exchange.ts'
 import type { Tunnel } from './facts.ts'
 import type { Lease } from './lease.ts'
 import type { Live, LiveEntry } from './live.ts'
+import type { Load } from './load.ts'
 import { refusalOf, type RefusedRequest } from './refuse.ts'
 import { relay } from './relay.ts'
 
@@ -35,6 +36,7 @@ export type TunnelParts = {
   readonly live: Live
   readonly addresses: Addresses
   readonly upstreams: Upstreams
+  readonly load: Load
   readonly log: Log
   /** Looks at the first bytes and puts them back. */
   readonly recognise: (socket: Socket) => Promise<Recognised>
@@ -70,17 +72,17 @@ export type Tunnels = {
  */
 export function createTunnels(parts: TunnelParts): Tunnels {
   const buffers = new ReadBuffers()
-  let count = 0
+  const { load } = parts
 
   function run(arrival: Arrival, story: (passage: Passage) => Promise<void>): Promise<void> {
     const { lane, socket } = arrival
     socket.on('error', () => socket.destroy())
-    count += 1
-    socket.once('close', () => (count -= 1))
+    load.tunnels += 1
+    socket.once('close', () => (load.tunnels -= 1))
     return parts.exchanges.run(lane, async (exchange) => {
       const passage = new Passage(parts, buffers, arrival, exchange)
       try {
-        if (count > LIMITS.tunnelsMax) await passage.refuse(undefined, { code: 'overloaded', message: 'too many tunnels at once' })
+        if (load.tunnels > LIMITS.tunnelsMax) await passage.refuse(undefined, { code: 'overloaded', message: 'too many tunnels at once' })
         else await story(passage)
       } catch (error) {
         passage.fail(refusalOf(error), error)

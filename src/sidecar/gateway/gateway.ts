@@ -11,10 +11,15 @@ import type { CheckLease } from '../egress/lease.ts'
 import { problem, writeRefusal } from '../egress/refuse.ts'
 import { refuseAtGateway, ROUTE_PREFIX } from '../egress/route.ts'
 import { refusalOfParser } from '../inbound/refusal-of-parser.ts'
-import { addAgentRoutes } from './agent-routes.ts'
-import type { CallController } from './methods.ts'
+import type { System } from '../../kernel/system.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { addMcpRoutes, refusePage, type ConnectToolServer } from './mcp-routes.ts'
+import { createMethods, type CallController, type Methods } from './methods.ts'
+import { addRpc } from './rpc.ts'
+import { pathsOf, verbsAt } from './paths.ts'
 
 export type { CallController } from './methods.ts'
+export type { ConnectToolServer } from './mcp-routes.ts'
 
 /** Takes requests to reverse routes: they are egress, and go the way of all egress. */
 export type RouteTakers = {
@@ -34,6 +39,13 @@ export type GatewayParts = {
   readonly checkLease?: CheckLease | undefined
   /** What needs the host or a person. */
   readonly callController: CallController
+  /** The policy in force. */
+  readonly policy: () => Pick<Policy, 'hostCommands' | 'gateway'>
+  /** Calls the listener after each change of policy or leases. Undefined where nothing changes. */
+  readonly onChange?: ((listener: () => void) => void) | undefined
+  /** Undefined where the session has no MCP servers of its own. */
+  readonly connectToolServer?: ConnectToolServer | undefined
+  readonly system: System
 }
 
 /**
@@ -41,6 +53,8 @@ export type GatewayParts = {
  * program of the agent needs to use credentials that it does not have, and the reverse routes below `/route/`.
  */
 export async function createGateway(parts: GatewayParts, routes: RouteTakers): Promise<Server> {
+  const methods = createMethods(parts)
+  const answerNotFound = notFoundAnswer(methods, parts.checkLease)
   const app = fastify({
     logger: false,
     bodyLimit: 1024,
@@ -57,22 +71,47 @@ export async function createGateway(parts: GatewayParts, routes: RouteTakers): P
   // It is opened last: where it answers, the proxy listens.
   app.get('/healthz', (_request, reply) => reply.send({ status: 'ok' }))
   app.get('/ca.crt', (_request, reply) => reply.type('application/x-pem-file').send(parts.caPem))
+  // The prefix is in the paths: what is not there below /v1 wants the lease too.
   app.register(
     (v1, _options, done) => {
-      v1.addHook('onRequest', (request, reply, next) => {
-        const refusal = refuseAtGateway(headOf(request)) ?? refuseStranger(request, parts.checkLease)
-        if (refusal) void answer(reply, refusal)
-        else next()
-      })
+      wantLease(v1, parts.checkLease)
       v1.setNotFoundHandler(answerNotFound)
       addFiles(v1, parts)
-      addAgentRoutes(v1, parts.callController, ({ raw }) => shownLeases(raw)[0] ?? '')
       done()
     },
     { prefix: '/v1' },
   )
+  app.register((leased, _options, done) => {
+    wantLease(leased, parts.checkLease)
+    leased.get('/openapi.json', async (_request, reply) => {
+      // Made when it is asked for: few agents do.
+      const { openApiDocument } = await import('./openapi.ts')
+      return unkept(reply).send(openApiDocument(methods.enabled()))
+    })
+    addRpc(leased, { methods, leaseOf: ({ raw }) => shownLeases(raw)[0] ?? '', answer, answerNotFound })
+    done()
+  })
+  app.register((scope, _options, done) => {
+    wantLease(scope, parts.checkLease)
+    scope.addHook('onRequest', (request, reply, next) => {
+      const refusal = refusePage(request)
+      if (refusal) void answer(reply, refusal)
+      else next()
+    })
+    addMcpRoutes(scope, { ...parts, methods }, ({ raw }) => shownLeases(raw)[0] ?? '')
+    done()
+  })
   await app.ready()
   return app.server
+}
+
+/** Nothing of it is told to who does not show the session's lease, where there is one. */
+function wantLease(routes: FastifyInstance, checkLease: CheckLease | undefined): void {
+  routes.addHook('onRequest', (request, reply, next) => {
+    const refusal = refuseAtGateway(headOf(request)) ?? refuseStranger(request, checkLease)
+    if (refusal) void answer(reply, refusal)
+    else next()
+  })
 }
 
 function addFiles(v1: FastifyInstance, { files, placeholders }: GatewayParts): void {
@@ -114,12 +153,27 @@ function shownLeases({ rawHeaders }: IncomingMessage): (string | undefined)[] {
   return valuesOf(rawHeaders, 'authorization').map((value) => /^bearer +(\S+)$/i.exec(value)?.[1])
 }
 
-function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  return answer(reply, {
-    code: 'not_found',
-    message: `nothing is at ${request.method} ${shown(request.url)}`,
-    hint: 'the gateway has GET /healthz, /ca.crt, /v1/placeholders, /v1/files, /v1/files/NAME, /v1/requests/ID, /v1/policy/explain, POST /v1/host/run and /route/NAME/',
-  })
+/** Of what is not there, as the policy in force has it: for this HTTP method, or at all. */
+function notFoundAnswer(
+  methods: Methods,
+  checkLease: CheckLease | undefined,
+): (request: FastifyRequest, reply: FastifyReply) => FastifyReply {
+  return (request, reply) => {
+    const enabled = methods.enabled()
+    const verbs = verbsAt(enabled, request.url)
+    if (verbs.length > 0) {
+      const message = `${request.method} ${shown(request.url)} is none of ${verbs.join(', ')}`
+      return answer(reply.header('allow', verbs.join(', ')), { code: 'verb_not_allowed', message })
+    }
+    return answer(reply, {
+      code: 'not_found',
+      message: `nothing is at ${request.method} ${shown(request.url)}`,
+      hint:
+        refuseStranger(request, checkLease) === undefined
+          ? `the gateway has ${pathsOf(enabled).join(', ')}, /mcp and /route/NAME/`
+          : 'the gateway has GET /healthz, /ca.crt and /route/NAME/, and with the lease of the session what GET /openapi.json lists',
+    })
+  }
 }
 
 function answer(reply: FastifyReply, refusal: Refusal): FastifyReply {
@@ -134,7 +188,8 @@ function headOf({ raw }: FastifyRequest): Parameters<typeof refuseAtGateway>[0] 
 
 const isRoute = ({ url }: IncomingMessage): boolean => url?.startsWith(ROUTE_PREFIX) === true
 
-function createGatewayServer(handler: (request: IncomingMessage, response: ServerResponse) => void, routes: RouteTakers): Server {
+/** Takes requests as Node reads them, those to reverse routes apart. */
+export function createGatewayServer(handler: (request: IncomingMessage, response: ServerResponse) => void, routes: RouteTakers): Server {
   const server = createServer({
     maxHeaderSize: LIMITS.headBytesMax,
     headersTimeout: LIMITS.headTimeoutMs,

@@ -8,13 +8,14 @@ export type Connections = {
   destroyAll(): void
 }
 
-export function createConnections(): Connections {
+/** @param within all of the gate, of which these are a part: they count there too, and end without the others */
+export function createConnections(within?: Connections): Connections {
   const open = new Set<Socket>()
   return {
     add(socket) {
       open.add(socket)
       socket.once('close', () => open.delete(socket))
-      return open.size <= LIMITS.connectionsMax
+      return within ? within.add(socket) : open.size <= LIMITS.connectionsMax
     },
     destroyAll() {
       for (const socket of open) socket.destroy()

@@ -12,7 +12,7 @@ import { createTunnels, type Arrival, type TunnelParts, type Tunnels } from '../
 import type { Exchange, Where } from '../egress/exchange.ts'
 import type { Refusal } from '../../kernel/errors.ts'
 import { writeAlert } from './alert.ts'
-import { createConnections, type Connections } from './connections.ts'
+import type { Connections } from './connections.ts'
 import type { Contexts } from './contexts.ts'
 import { createHttp1, type Connect } from './http1.ts'
 import { createHttp2 } from './http2.ts'
@@ -27,6 +27,7 @@ export type FrontParts = Omit<TunnelParts, 'serve' | 'recognise'> & {
   readonly handle: Handle
   readonly lease: Lease
   readonly contexts: Contexts
+  readonly connections: Connections
   /** True where names lead to this gate's own addresses, because it answers the agent's DNS. */
   readonly isResolver: boolean
   readonly system: Pick<System, 'now' | 'elapsed'>
@@ -38,6 +39,8 @@ export type Front = {
   createSocks(): Server
   /** For connections that know no proxy; `port` is the one that they are meant for. */
   createTransparent(port: number): Server
+  /** For connections to a port that, of all hosts of the policy, one has, and whose protocol nobody looks into. */
+  createPassing(port: number): Server
   /** For the gateway's reverse routes. */
   onRouteRequest(request: IncomingMessage, response: ServerResponse): void
   onRouteUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
@@ -53,7 +56,7 @@ const TLS_HANDSHAKE = 22
 const TRANSPARENT_PORTS = new Set([80, 443])
 
 export function createFront(parts: FrontParts): Front {
-  const connections = createConnections()
+  const { connections } = parts
   const http1 = createHttp1(parts, (request) => connect(parts, tunnels, request))
   const http2 = createHttp2(parts.handle, parts.log)
   const routes = createNodeHttp1(parts.handle, 'gateway')
@@ -85,6 +88,15 @@ export function createFront(parts: FrontParts): Front {
         if (welcome(connections, socket)) void tunnels.openTransparent(unannounced('transparent', socket, port, false), port)
       })
     },
+    createPassing(port) {
+      return createTcpServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+        if (!welcome(connections, socket)) return
+        const host = parts.enforcement().policy.tcpPorts.get(port)
+        // The policy has changed, and its listeners are about to follow.
+        if (host === undefined) socket.destroy()
+        else void tunnels.open(unannounced('transparent', socket, port, false), host, port)
+      })
+    },
     onRouteRequest: (request, response) => routes.onRequest(request, response),
     onRouteUpgrade: (request, socket, head) => routes.onUpgrade(request, socket, head),
     drain() {
@@ -98,6 +110,8 @@ export function createFront(parts: FrontParts): Front {
 /** False for a connection too many: its protocol has no words for that before it has said any itself. */
 function welcome(connections: Connections, socket: Socket): boolean {
   socket.on('error', () => socket.destroy())
+  // Its client is not allowed here.
+  if (socket.destroyed) return false
   if (connections.add(socket)) return true
   socket.destroy()
   return false
@@ -145,10 +159,12 @@ async function serveSocks(parts: FrontParts, tunnels: Tunnels, socket: Socket): 
     return reply(SOCKS_REPLY.notAllowed)
   }
   // A client that asked our DNS names our own address: its first bytes say where it wants to go, as without SOCKS.
-  if (parts.isResolver && isOwnAddress(found.request, socket) && TRANSPARENT_PORTS.has(port)) {
+  const isOwn = parts.isResolver && isOwnAddress(found.request, socket)
+  if (isOwn && TRANSPARENT_PORTS.has(port)) {
     socket.write(writeReply(SOCKS_REPLY.succeeded))
     return tunnels.openTransparent(unannounced('socks', socket, port, isProven), port)
   }
+  const meant = isOwn ? parts.enforcement().policy.tcpPorts.get(port) : undefined
   const arrival: Arrival = {
     lane: 'socks',
     socket,
@@ -156,7 +172,7 @@ async function serveSocks(parts: FrontParts, tunnels: Tunnels, socket: Socket): 
     accept: () => void socket.write(writeReply(SOCKS_REPLY.succeeded)),
     refuse: ({ code }, { cause }) => reply(replyFor(code, cause)),
   }
-  return tunnels.open(arrival, host, port)
+  return tunnels.open(arrival, meant ?? host, port)
 }
 
 function isOwnAddress({ address }: SocksRequest, socket: Socket): boolean {

@@ -11,25 +11,33 @@ export type Addresses = {
    * upstream proxy. At once where they are known. @throws upstream_name_failed
    */
   judge(policy: Policy, host: Hostname, port: number, rule: AllowedRule): JudgedAddresses | Promise<JudgedAddresses>
+  /** This machine has joined a network, or left one: its addresses are read anew before the next is judged. */
+  refresh(): void
 }
 
 export type JudgedAddresses = { readonly addresses: readonly string[] | undefined } | Refusal
 
 /**
- * Resolves once and judges every address; what is judged is what gets dialled. I4 `listenerPorts` are our own ports: a
- * request to them would go in circles, or reach the gateway as if it came from us.
+ * Resolves once and judges every address; what is judged is what gets dialled. I4 `isListener` is about our own
+ * addresses: a request to a listener there would go in circles, or reach the gateway as if it came from us.
  */
-export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlySet<number>, system: Pick<System, 'elapsed'>): Addresses {
+export function createAddresses(
+  resolve: Resolve,
+  isListener: (address: string, port: number) => boolean,
+  system: Pick<System, 'elapsed'>,
+): Addresses {
   /** Policies judge by the rule, the addresses and our own alone: all that came before is judged but once. */
   const judged = new WeakMap<readonly string[], WeakMap<AllowedRule, Judged>>()
   let interfaces = readInterfaces()
   let readAt = system.elapsed()
+  let isStale = false
   function ownAddresses(): OwnAddresses {
-    if (system.elapsed() - readAt > INTERFACES_MS) {
+    if (isStale || system.elapsed() - readAt > INTERFACES_MS) {
       const read = readInterfaces()
       // What was judged by the same addresses still holds.
       if (read.all.symmetricDifference(interfaces.all).size > 0) interfaces = read
       readAt = system.elapsed()
+      isStale = false
     }
     return interfaces
   }
@@ -60,7 +68,7 @@ export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlyS
     const refusal = judgeOnce(policy, host, rule, addresses, known)
     if (refusal) return refusal
     const { all } = known
-    const circular = listenerPorts().has(port) ? addresses.find((address) => all.has(address) || address.startsWith('127.')) : undefined
+    const circular = addresses.find((address) => (all.has(address) || address.startsWith('127.')) && isListener(address, port))
     if (circular === undefined) return { addresses }
     return {
       code: 'address_refused',
@@ -69,6 +77,7 @@ export function createAddresses(resolve: Resolve, listenerPorts: () => ReadonlyS
     }
   }
   return {
+    refresh: () => void (isStale = true),
     judge(policy, host, port, rule) {
       const byName = policy.judgeName(host, rule)
       if (byName) return byName

@@ -12,7 +12,7 @@ import {
   uplinkNetwork,
   type ContainerSpec,
 } from '../../../src/controller/sessions/hardening.ts'
-import { chooseJail, halvedJail, subnetsOverlap } from '../../../src/controller/sessions/jail.ts'
+import { chooseJail, dividedJail, subnetsOverlap } from '../../../src/controller/sessions/jail.ts'
 
 const AGENT: ContainerSpec = {
   kind: 'agent',
@@ -145,7 +145,7 @@ test('what a container prints is not kept where it must not be on the disk', () 
 })
 
 test('I12 a jail is internal, without an address of the host and without IPv6; its sidecar’s address is given to nobody else', () => {
-  const { jail, uplink } = halvedJail(chooseJail('seed', []))
+  const { jail, uplink } = dividedJail(chooseJail('seed', []))
   const network = jailNetwork('name', jail, AGENT.labels, false)
   assert.equal(network.Internal, true)
   assert.equal(network.EnableIPv6, false)

@@ -1,3 +1,4 @@
+import { secretSubject } from '../../support/approvals.ts'
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -35,7 +36,7 @@ test('a notice says who asks for what kind of thing, how risky, by which tier, a
 const subjects: readonly { subject?: Subject; argv?: string[]; shown: string }[] = [
   { argv: ['gh', 'pr', 'view', '7'], shown: 'gh pr view 7' },
   { argv: ['echo', 'two words', '', '-n'], shown: 'echo "two words" "" -n' },
-  { subject: { kind: 'secret', name: 'TOKEN', scope: 'session' }, shown: 'TOKEN (session)' },
+  { subject: secretSubject(), shown: 'TOKEN (session)' },
   {
     subject: { kind: 'domain', rule: 'r', lane: 'http', host: 'api.example.com', port: 443, method: 'POST', path: '/x?y' },
     shown: 'POST api.example.com:443/x?y',

@@ -236,6 +236,7 @@ test('a command that does not end is killed after LIMITS.secretExecMs, with its 
 for (const { kind, source } of [
   { kind: 'vault', source: { kind: 'vault', key: 'K' } },
   { kind: 'vault-http', source: { kind: 'vault-http', mount: 'secret', path: 'a', field: 'b' } },
+  { kind: 'mcp-config', source: { kind: 'mcp-config', harness: 'claude', server: 'a', of: 'env', field: 'B' } },
 ] as const) {
   test(`${kind}: is refused at the start by a gate without a controller, with what to do`, () => {
     const error = thrown(() => open(source))

@@ -228,6 +228,8 @@ for (const [name, allowed, denied] of [
     'POST https://play.googleapis.com/log',
   ],
   ['opencode', 'POST https://api.anthropic.com/v1/messages', 'GET https://opencode.ai/zen'],
+  ['copilot', 'POST https://api.individual.githubcopilot.com/chat/completions', 'GET https://api.github.com/repos/acme/private/contents'],
+  ['cursor', 'POST https://agentn.global.api5.cursor.sh/agent.v1.AgentService/Run', 'GET https://cursor.com/install'],
 ] as const) {
   test(`with the harness ${name} alone ${allowed} passes and ${denied} does not`, () => {
     using files = writeFiles({ 'p.yaml': `version: 1\nnetwork: {mode: none, harness: ${name}}\n` })

@@ -159,9 +159,12 @@ test('a tcp rule whose port http rules are about as well is warned about, and on
     ],
   })
   assert.deepEqual(errors, [])
-  assert.deepEqual(warnings, [
-    'policy.yaml:2: rule "t": connections are taken for HTTP where rule "h" (policy.yaml:3) is about the same host and port: name other ports',
-  ])
+  assert.deepEqual(
+    warnings.filter((warning) => warning.includes('taken for HTTP')),
+    [
+      'policy.yaml:2: rule "t": connections are taken for HTTP where rule "h" (policy.yaml:3) is about the same host and port: name other ports',
+    ],
+  )
 })
 
 test('tcp on a port of the web is warned about: requests pass unseen', () => {

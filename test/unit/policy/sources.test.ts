@@ -26,6 +26,10 @@ for (const { text, source } of [
   },
   { text: 'pass:work/git hub', source: { kind: 'pass', path: 'work/git hub' } },
   { text: 'vault-http:secret/ci/github#token', source: { kind: 'vault-http', mount: 'secret', path: 'ci/github', field: 'token' } },
+  {
+    text: 'mcp-config:claude/Git%20Hub/env/GITHUB_TOKEN',
+    source: { kind: 'mcp-config', harness: 'claude', server: 'Git Hub', of: 'env', field: 'GITHUB_TOKEN' },
+  },
   { text: 'vault-http:kv/a?version=3#b', source: { kind: 'vault-http', mount: 'kv', path: 'a', field: 'b', version: 3 } },
 ]) {
   test(`source ${text} is read`, () => assert.deepEqual(parseSource(text), source))

@@ -71,7 +71,10 @@ test('a sidecar that serves with an authority already is asked to take no other 
     link = parts.use(await openLink(configOf(join(controller.link.socketDir, 'control.sock'), session.id), log, system))
     const handlers = {
       onPolicy: () => Promise.resolve(),
+      ways: () => [],
+      onWays: () => Promise.resolve(),
       onRevoked: () => Promise.resolve(0),
+      onServerTest: () => Promise.reject(new Error('no server')),
       onGraceOver: () => undefined,
       policyDigest: () => '',
     }

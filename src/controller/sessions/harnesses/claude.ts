@@ -28,7 +28,14 @@ export const CLAUDE: Recipe = {
         }),
         mcpServers: registrations(setting, {
           lease: '${SALLYPORT_LEASE}',
-          called: ({ url, headers }) => ({ type: 'http', url, headers, timeout: LIMITS.harnessToolMs }),
+          // It shows its model the names of tools alone, to be looked up first, unless it is told to load them.
+          called: ({ url, headers, isOwn }) => ({
+            type: 'http',
+            url,
+            headers,
+            timeout: LIMITS.harnessToolMs,
+            ...(isOwn && { alwaysLoad: true }),
+          }),
           started: ({ command, args, env }) => ({ type: 'stdio', command, args, env, timeout: LIMITS.harnessToolMs }),
         }),
       }),

@@ -32,6 +32,10 @@ enabled = false
 [otel]
 metrics_exporter = "none"
 
+# It would write its whole environment into a file, the lease as well.
+[features]
+shell_snapshot = false
+
 [projects.${toml(workspace)}]
 trust_level = "trusted"
 ${[OWN_SERVER, ...mcpServers].map(serverTable).join('')}`

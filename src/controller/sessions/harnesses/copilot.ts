@@ -1,9 +1,9 @@
 import { LIMITS } from '../../../kernel/limits.ts'
 import { json, type Recipe } from './recipe.ts'
-import { registrations } from './servers.ts'
+import { OWN_SERVER, registrations } from './servers.ts'
 
 /** A fine-grained token has 93 characters. A classic one (ghp_) is refused by its shape. */
-const TOKEN = `github_pat_${'SALLYPORTworthless0000'.slice(0, 22)}_${'SALLYPORTworthless'.padEnd(59, '0')}`
+const TOKEN = `github_pat_${'SALLYPORTworthless'.padEnd(22, '0')}_${'0'.repeat(59)}`
 
 export const COPILOT: Recipe = {
   image: 'agent-copilot',
@@ -17,6 +17,13 @@ export const COPILOT: Recipe = {
       path: '.copilot/config.json',
       isRewritten: true,
       content: json({ trustedFolders: [setting.workspace], banner: 'never', autoUpdate: false, ide: { autoConnect: false } }),
+    },
+    {
+      path: '.copilot/permissions-config.json',
+      isRewritten: true,
+      content: json({
+        locations: { [setting.workspace]: { tool_approvals: [{ kind: 'mcp', serverName: OWN_SERVER.name, toolName: null }] } },
+      }),
     },
     {
       path: '.copilot/mcp-config.json',

@@ -8,8 +8,8 @@ export const OWN_SERVER: CalledServer = { name: 'sallyport', url: `${GATE}mcp` }
 export type Spelling = {
   /** The variable with the lease, as the program writes one in a header: it fills in the value itself, and the lease is in no file. */
   readonly lease: string
-  called(server: CalledServer & { readonly headers: Readonly<Record<string, string>>; readonly isOwn: boolean }): unknown
-  started(server: StartedServer): unknown
+  readonly called: (server: CalledServer & { readonly headers: Readonly<Record<string, string>>; readonly isOwn: boolean }) => unknown
+  readonly started: (server: StartedServer) => unknown
 }
 
 /** The gate's own server and those of the session, by name. */

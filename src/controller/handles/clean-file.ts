@@ -1,0 +1,114 @@
+import { open, type FileHandle } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { Redactor } from '../../redactor/redactor.ts'
+
+const CHUNK_BYTES = 64 * 1024
+const HEAD_BYTES = 8
+
+/** Kinds of compressed data that are looked into (RFC 1952, 1950, 8878), by their first bytes. */
+const LAYERS = {
+  gzip: createGunzip,
+  zlib: createInflate,
+  zstd: createZstdDecompress,
+} as const
+type Layer = keyof typeof LAYERS
+
+/** Compressed data that is not looked into: bzip2, xz, 7z, zip, lz4, rar, compress. */
+const CLOSED = [
+  '425a68',
+  'fd377a585a00',
+  '377abcaf271c',
+  '504b0304',
+  '504b0506',
+  '504b0708',
+  '04224d18',
+  '526172211a07',
+  '1f9d',
+  '1fa0',
+].map((hex) => Buffer.from(hex, 'hex'))
+
+/**
+ * Copies a file as it is looked through, and says whether nothing was found in it, nor in what it is expanded to where it is compressed.
+ * What cannot be expanded, or is more than `LIMITS.useOutputExpandedBytesMax`, is not clean.
+ */
+export async function isCleanFile(file: FileHandle, copyPath: string, redactor: Redactor, signal: AbortSignal): Promise<boolean> {
+  const layers: Layer[] = []
+  for (;;) {
+    await using copy = layers.length === 0 ? await open(copyPath, 'wx', 0o644) : undefined
+    const seen = await look(contentOf(file, layers), redactor, signal, (chunk) => copy?.writeFile(chunk))
+    await copy?.chmod(0o644)
+    if (seen === undefined) return false
+    const next = layerOf(seen.head)
+    if (next === 'none') return true
+    if (next === 'closed' || layers.length >= LIMITS.useOutputLayersMax) return false
+    layers.push(next)
+  }
+}
+
+/** Undefined when something was found, it is too long, or no such data. */
+async function look(
+  content: Readable,
+  redactor: Redactor,
+  signal: AbortSignal,
+  keep: (chunk: Buffer) => Promise<void> | undefined,
+): Promise<{ readonly head: Buffer } | undefined> {
+  const stream = redactor.open()
+  let head = Buffer.alloc(0)
+  let bytes = 0
+  try {
+    for await (const chunk of content as AsyncIterable<Buffer>) {
+      signal.throwIfAborted()
+      bytes += chunk.length
+      if (bytes > LIMITS.useOutputExpandedBytesMax) return undefined
+      if (head.length < HEAD_BYTES) head = Buffer.concat([head, chunk.subarray(0, HEAD_BYTES - head.length)])
+      stream.push(chunk)
+      if (stream.hits > 0) return undefined
+      await keep(chunk)
+    }
+  } catch (error) {
+    if (signal.aborted || !isOfZlib(error)) throw error
+    return undefined
+  } finally {
+    content.destroy()
+  }
+  stream.flush()
+  return stream.hits > 0 ? undefined : { head }
+}
+
+function contentOf(file: FileHandle, layers: readonly Layer[]): Readable {
+  let content: Readable = Readable.from(chunksOf(file), { objectMode: false })
+  for (const layer of layers) {
+    const before = content
+    const expanded = LAYERS[layer]()
+    before.on('error', (error) => expanded.destroy(error))
+    expanded.on('close', () => before.destroy())
+    content = before.pipe(expanded)
+  }
+  return content
+}
+
+async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
+  for (let at = 0; at <= LIMITS.useOutputBytesMax;) {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+function layerOf(head: Buffer): Layer | 'closed' | 'none' {
+  if (CLOSED.some((magic) => head.subarray(0, magic.length).equals(magic))) return 'closed'
+  const [first = 0, second = 0] = head
+  if (first === 0x1f && second === 0x8b) return 'gzip'
+  if (head.subarray(0, 4).toString('hex') === '28b52ffd') return 'zstd'
+  // CM 8 with a window of 32 KiB, as all that write it do, and a check over both bytes.
+  return head.length > 1 && first === 0x78 && (first * 256 + second) % 31 === 0 ? 'zlib' : 'none'
+}
+
+/** What is wrong with the data, and not with the disk. */
+function isOfZlib(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return code.startsWith('Z_') || code.startsWith('ZSTD_') || code === 'ERR_ZLIB' || code === 'ERR_BUFFER_TOO_LARGE'
+}

@@ -1,0 +1,33 @@
+import { secretsIn } from '../../policy/policy.ts'
+
+/** An entry of `mcp_servers`, as a policy writes it. */
+export type ServerEntry =
+  | {
+      readonly name: string
+      readonly command: readonly [string, ...string[]]
+      readonly env: Readonly<Record<string, string>>
+      readonly tools?: readonly string[]
+      readonly workspace?: 'none' | 'ro'
+      readonly image?: string
+    }
+  | { readonly name: string; readonly url: string; readonly headers: Readonly<Record<string, string>>; readonly tools?: readonly string[] }
+
+/** Whether the program of an entry runs in a container of its own. */
+export function isContainedEntry(entry: Extract<ServerEntry, { readonly command: unknown }>): boolean {
+  return entry.tools !== undefined || Object.values(entry.env).some((value) => secretsIn(value).length > 0)
+}
+
+/** The text of a policy file with these and nothing else. JSON is YAML. */
+export function policyText(servers: readonly ServerEntry[], secrets: readonly unknown[] = []): string {
+  return JSON.stringify({
+    version: 1,
+    ...(servers.length > 0 && { mcp_servers: servers.map(withoutEmpty) }),
+    ...(secrets.length > 0 && { secrets }),
+  })
+}
+
+function withoutEmpty(entry: ServerEntry): unknown {
+  return Object.fromEntries(
+    Object.entries(entry).filter(([, value]) => typeof value !== 'object' || Array.isArray(value) || Object.keys(value).length > 0),
+  )
+}

@@ -1,0 +1,198 @@
+import { createHash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AuthInfo } from '@modelcontextprotocol/sdk/server/auth/types.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { ErrorCode, isInitializeRequest, type RequestId } from '@modelcontextprotocol/sdk/types.js'
+import { SallyportError, type Refusal } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
+import type { System } from '../../kernel/system.ts'
+import { refusalOf, statusOf } from '../egress/refuse.ts'
+
+/** A session of an MCP client, to the server that is connected to it. */
+export type McpSession = {
+  readonly transport: Transport
+  /** Calls are aborted when it ends as when the client cancels them: then it is true already. */
+  readonly isOver: () => boolean
+  /** Ends the stream of a call that was cancelled, which gets no answer. */
+  readonly abandon: (call: RequestId) => void
+}
+
+/** One HTTP request of an MCP client, whose lease was looked at before. */
+export type McpRequest = {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** The JSON of its body. */
+  readonly body: unknown
+  readonly lease: string
+  /** The server that is asked for. A session is of one server, and of the lease that opened it. */
+  readonly server: string
+  /** Connects a server to a session that begins. @throws why it cannot be had, which the client is told */
+  readonly connect: (session: McpSession) => Promise<void>
+}
+
+/** Who makes a call, as far as a server needs it: `callerOf(extra.authInfo)`. */
+export type McpCaller = {
+  readonly lease: string
+  /** The connection that waits for the answer is gone. */
+  readonly gone: AbortSignal
+  /** It takes less than is sent: what can be left out is left out. */
+  readonly isBehind: () => boolean
+}
+
+/**
+ * Sessions of MCP clients over streamable HTTP (2025-11-25), for whatever server: the bounds of all of them, their leases and their ends.
+ * They have state because a cancellation comes by a request of its own, and because clients are told when the tools change.
+ *
+ * Streams are not resumed: a connection here is one hop within the session's network and breaks with the gate, whose memory would be all
+ * that could be replayed; what a broken call began is awaited by its id.
+ */
+export type McpSessions = AsyncDisposable & {
+  /** Answers it, however that ends. Never rejects. */
+  serve(request: McpRequest): Promise<void>
+  /** Ends those whose lease is not good any more. */
+  review(isGood: (lease: string) => boolean): Promise<void>
+  readonly count: number
+}
+
+type Entry = {
+  readonly transport: StreamableHTTPServerTransport
+  readonly lease: string
+  readonly owner: string
+  /** Requests that are not answered yet: the stream for what the server says by itself is one. */
+  underWay: number
+  idle: NodeJS.Timeout | undefined
+}
+
+const ID_BYTES = 32
+const NOT_FOUND = -32_001
+const REFUSED = -32_000
+
+export function createMcpSessions({ random }: Pick<System, 'random'>): McpSessions {
+  /** The least recently used first. */
+  const sessions = new Map<string, Entry>()
+
+  async function open(server: string, lease: string, connect: McpRequest['connect']): Promise<Entry> {
+    if (sessions.size >= LIMITS.mcpSessionsMax) await endIdlest(sessions)
+    const id = random(ID_BYTES).toString('hex')
+    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: () => id, maxRequestBodySize: LIMITS.mcpBodyBytesMax })
+    let isOver = false
+    const entry: Entry = { transport, lease, owner: ownerOf(server, lease), underWay: 0, idle: undefined }
+    // What a server sets when it is connected is called after this.
+    Object.assign(transport, {
+      onclose() {
+        isOver = true
+        clearTimeout(entry.idle)
+        sessions.delete(id)
+      },
+    })
+    sessions.set(id, entry)
+    try {
+      await connect({ transport, isOver: () => isOver, abandon: (call) => abandon(transport, call) })
+    } catch (error) {
+      await transport.close()
+      throw error
+    }
+    return entry
+  }
+
+  /** The entry of a request with a session's id, or of the first of a new one. */
+  async function find({ request, body, server, lease, connect }: McpRequest): Promise<Entry | Answer> {
+    const id = request.headers['mcp-session-id']
+    if (id === undefined) {
+      if (request.method === 'POST' && isInitializeRequest(body)) return open(server, lease, connect)
+      return { status: 400, code: REFUSED, message: 'no session: begin with "initialize", and send the Mcp-Session-Id of its answer' }
+    }
+    const entry = typeof id === 'string' ? sessions.get(id) : undefined
+    // That another's session exists is not told.
+    if (entry?.owner !== ownerOf(server, lease)) return { status: 404, code: NOT_FOUND, message: 'Session not found' }
+    sessions.delete(String(id))
+    sessions.set(String(id), entry)
+    return entry
+  }
+
+  return {
+    async serve(asked) {
+      const { request, response, body, lease } = asked
+      try {
+        const found = await find(asked)
+        if (!('transport' in found)) return answer(response, found)
+        await handle(found, request, response, body, lease)
+      } catch (error) {
+        answer(response, answerOf(refusalOf(error), body))
+      }
+    },
+    async review(isGood) {
+      await Promise.all([...sessions.values()].filter(({ lease }) => !isGood(lease)).map(({ transport }) => transport.close()))
+    },
+    get count() {
+      return sessions.size
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...sessions.values()].map(({ transport }) => transport.close()))
+    },
+  }
+}
+
+/** What a handler of the SDK is told of the request that it answers. */
+export function callerOf(auth: AuthInfo | undefined): McpCaller {
+  const caller = auth?.extra?.['caller']
+  if (caller === undefined) throw new Error('a call came by no request')
+  return caller as McpCaller
+}
+
+async function handle(entry: Entry, request: IncomingMessage, response: ServerResponse, body: unknown, lease: string): Promise<void> {
+  const { transport } = entry
+  const gone = new AbortController()
+  entry.underWay += 1
+  clearTimeout(entry.idle)
+  response.once('close', () => {
+    gone.abort()
+    entry.underWay -= 1
+    if (entry.underWay === 0) entry.idle = setTimeout(() => void transport.close(), LIMITS.mcpSessionIdleMs).unref()
+  })
+  response.setTimeout(LIMITS.mcpStalledMs, () => response.destroy())
+  const caller: McpCaller = { lease, gone: gone.signal, isBehind: () => response.writableNeedDrain }
+  const auth: AuthInfo = { token: lease, clientId: '', scopes: [], extra: { caller } }
+  await transport.handleRequest(Object.assign(request, { auth }), response, body)
+  // It was refused, and has no id that a client could know.
+  if (transport.sessionId === undefined) await transport.close()
+}
+
+/** @throws SallyportError overloaded */
+async function endIdlest(sessions: ReadonlyMap<string, Entry>): Promise<void> {
+  const idlest = [...sessions.values()].find(({ underWay }) => underWay === 0)
+  if (idlest === undefined) throw new SallyportError('overloaded', `${sessions.size} MCP sessions are in use`, { hint: 'end some of them' })
+  await idlest.transport.close()
+}
+
+function ownerOf(server: string, lease: string): string {
+  return createHash('sha256').update(`${server}\0${lease}`).digest('hex')
+}
+
+/** The SDK leaves the stream of a call that was cancelled open, and its id in its tables, for as long as the session lasts. */
+function abandon(transport: StreamableHTTPServerTransport, call: RequestId): void {
+  transport.closeSSEStream(call)
+  // Without a stream nobody is told this: it only clears the tables.
+  transport.send({ jsonrpc: '2.0', id: call, error: { code: REFUSED, message: 'cancelled' } }).catch(() => undefined)
+}
+
+type Answer = { readonly status: number; readonly code: number; readonly message: string; readonly data?: unknown; readonly id?: unknown }
+
+function answerOf({ code, message, hint }: Refusal, body: unknown): Answer {
+  const data = { code, ...(hint !== undefined && { hint }) }
+  const { id } = (body ?? {}) as { readonly id?: unknown }
+  return { status: statusOf(code), code: ErrorCode.InternalError, message, data, ...(isId(id) && { id }) }
+}
+
+function isId(id: unknown): id is RequestId {
+  return typeof id === 'string' || typeof id === 'number'
+}
+
+/** An error as the SDK's transport says it. */
+function answer(response: ServerResponse, { status, code, message, data, id = null }: Answer): void {
+  if (response.headersSent) return void response.destroy()
+  const error = { code, message, ...(data !== undefined && { data }) }
+  const text = JSON.stringify({ jsonrpc: '2.0', error, id })
+  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' }).end(text)
+}
