@@ -90,7 +90,7 @@ test('I29 a restricted layer never allows, asks about or names anything that was
         compared += 1
       },
     ),
-    { numRuns: 80 },
+    { numRuns: 120 },
   )
   assert.ok(compared === 120 && tightened > 100, `${compared} ${tightened}`)
 })
