@@ -1,3 +1,4 @@
+import { AGENT_LIMITS } from './agent-limits.ts'
 import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
 import { OPERATOR_LIMITS } from './operator-limits.ts'
@@ -56,24 +57,6 @@ export const LIMITS = {
   farewellMs: 2_000,
   /** Connections to the gateway: more are closed at once. */
   gatewayConnectionsMax: 512,
-  /** Sessions of MCP clients at one gate: at the limit the one that has been idle longest ends, and where none is idle 503 `overloaded`. */
-  mcpSessionsMax: 128,
-  /** One that nobody used for so long ends. Most clients take that for the end of the server: what bounds memory is their number. */
-  mcpSessionIdleMs: 24 * 3_600_000,
-  /** A client that takes nothing of an answer for so long is cut off: a stream sends something each 15 s. */
-  mcpStalledMs: 60_000,
-  /** The body of one request at `/mcp`: what a proposal may have, escaped. */
-  mcpBodyBytesMax: 1_048_576,
-  /** A call that waits says so this often, and what a command prints no more often than this, so much of it at once. */
-  mcpProgressMs: 10_000,
-  mcpProgressPauseMs: 1_000,
-  mcpProgressCharsMax: 4_000,
-  /** The end of each stream of output that is in the result of a tool: clients cut results, or take them out of the model's sight. */
-  mcpOutputCharsMax: 32_768,
-  /** Requests that began as tasks and are listed as such, how many at once, and how often a client is told to look. */
-  mcpTasksMax: 256,
-  mcpTasksListedMax: 16,
-  mcpTaskPollMs: 2_000,
   /** One attempt to connect to one upstream address. */
   connectMs: 10_000,
   /** From the request's end to the head of the upstream's answer: 504 `upstream_timeout`. Model APIs think for minutes. */
@@ -274,6 +257,7 @@ export const LIMITS = {
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   ...HOST_LIMITS,
+  ...AGENT_LIMITS,
   ...OPERATOR_LIMITS,
   ...APPROVAL_LIMITS,
 } as const
