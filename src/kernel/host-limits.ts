@@ -163,6 +163,9 @@ export const HOST_LIMITS = {
   siblingPinnedBytesMax: 16 * 1024 ** 2,
   /** A gate has so long to say that its ways to one are closed: its network goes in any case. */
   siblingWaysCloseMs: 2_000,
+  /** A gate that the engine starts anew just then has so long to be taken off a network, and is looked at so often. */
+  siblingLeaveMs: 20_000,
+  siblingLeaveLookMs: 200,
   /** What it wrote to `/output` is counted this often; so many names are the most. */
   siblingOutputLookMs: 250,
   siblingOutputNamesMax: 2_000,

@@ -25,7 +25,7 @@ import type { CallController } from './gateway/gateway.ts'
 import type { RelayParts } from './gateway/mcp-relay.ts'
 import type { IsClient } from './side-networks.ts'
 import type { Transport } from './link.ts'
-import { createListeners, type Endpoint, type Listeners } from './listeners.ts'
+import { createListeners, endListeners, type Endpoint, type Listeners } from './listeners.ts'
 import { createOwnPorts, type OwnPorts } from './own-ports.ts'
 import { openResolver } from './resolver/resolver.ts'
 import { loadTrust } from './trust.ts'
@@ -130,12 +130,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const asked = controlled?.ask ?? config.ask
   const inside = buildInside(config, parts, { enforcement, exchanges, audit, trust, authority, checkLease, asked, log, system })
   const { front, listeners, ownPorts, allowsClient, live, upstreams, forget } = inside
-  parts.defer(async () => {
-    const closed = listeners.close()
-    front.destroy()
-    listeners.closeConnections()
-    await closed
-  })
+  parts.defer(() => endListeners(listeners, front))
   const caPem = authority.certificatePem
   const knowsName = knownNames(enforcement)
   const listening = new Set<() => void>()
@@ -159,9 +154,9 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   })
 
   const { sideNetworks, follow } = await openFurtherWays(config, ways, parts, { ...inside, knowsName, caPem })
+  listening.add(follow)
   const retire = (generation: number): void => {
     upstreams.retire(generation)
-    follow()
     for (const listener of listening) listener()
   }
   const replaced = { live, retire, audit, log }
