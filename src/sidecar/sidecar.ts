@@ -120,9 +120,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
 
   const audit = parts.use(await openOwnAudit(config, system, log))
   await audit.append({ event: 'started', version: config.version, policy: enforcement().policy.digest })
-  parts.defer(() =>
-    audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
-  )
+  parts.defer(() => recordEnd(audit, log))
   const exchanges = createExchanges({ audit, log, system })
   // What runs when its connections end has its end recorded before the audit is closed.
   parts.defer(() => exchanges.settled())
@@ -134,12 +132,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const caPem = authority.certificatePem
   const knowsName = knownNames(enforcement)
   const listening = new Set<() => void>()
-  const relay: RelayParts = {
-    servers: () => enforcement().policy.mcpServers,
-    handle: inside.handle,
-    askTool: controlled?.askTool ?? withoutController,
-    audit: (event) => audit.append(event),
-  }
+  const relay = relayOf(inside, audit, controlled?.askTool ?? withoutController)
   const ways = await openWays({ ...config, allowsClient }, parts, listeners, front, {
     onChange: (listener) => void listening.add(listener),
     knowsName,
@@ -220,6 +213,15 @@ function buildInside(config: SidecarConfig, parts: AsyncDisposableStack, from: I
   const inbound = { ...shared, contexts, connections: createConnections(), isResolver: config.dns.length > 0, system }
   const front = createFront({ ...inbound, handle })
   return { ...inbound, ...credentials, handle, front, listeners, ownPorts, elsewhere, allowsClient }
+}
+
+async function recordEnd(audit: Audit, log: Log): Promise<void> {
+  await audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited'))
+}
+
+/** What messages of MCP servers go through. */
+function relayOf({ enforcement, handle }: ReturnType<typeof buildInside>, audit: Audit, askTool: RelayParts['askTool']): RelayParts {
+  return { servers: () => enforcement().policy.mcpServers, handle, askTool, audit: (event) => audit.append(event) }
 }
 
 async function drain(
