@@ -1,6 +1,6 @@
 import type { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
-import type { Policy } from '../policy/policy.ts'
+import { isForGate, isUseOfGate, type Policy } from '../policy/policy.ts'
 import type { SecretBundle } from '../wire/control.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 import { createResolver, type Providers } from './providers/providers.ts'
@@ -17,8 +17,6 @@ export type SessionSecrets = {
   forget(session: string): void
 }
 
-/** The gate gets what credentials and routes write, and no secret that is for methods and tools only. */
-const FOR_THE_GATE = (use: string): boolean => use === 'inject' || use.startsWith('route:')
 const NONE: readonly Secret[] = []
 
 /** What of a session decides which secrets it gets. */
@@ -31,12 +29,12 @@ export function createSessionSecrets(providers: Providers, entitledOf: (session:
   return {
     async bundle(session, signal) {
       const { policy, holder } = entitledOf(session)
-      const grants = policy.secrets.filter(({ uses }) => uses.some(FOR_THE_GATE))
+      const grants = policy.secrets.filter(isForGate)
       const resolver = createResolver(grants, providers, system, holder)
       // Of no use without all of them: the first that fails ends the others.
       const failing = new AbortController()
       const bound = AbortSignal.any([signal, failing.signal])
-      const resolved = grants.map(({ name, uses }) => resolver.resolve(name, { resource: uses.find(FOR_THE_GATE) ?? '' }, bound))
+      const resolved = grants.map(({ name, uses }) => resolver.resolve(name, { resource: uses.find(isUseOfGate) ?? '' }, bound))
       const values = await Promise.all(resolved).catch((error: unknown) => {
         failing.abort()
         throw error

@@ -61,6 +61,8 @@ export const AGENT_LIMITS = {
   requestsOpenMax: 64,
   requestsEndedMax: 200,
   requestKeptMs: 3_600_000,
+  /** What of its output goes into one answer, as JSON: a frame of the channel has `controlPushBytesMax`. */
+  requestAnswerBytesMax: 7 * 1024 * 1024,
   /** Pieces of a request's output that are kept for who streams it. */
   outputPiecesMax: 2_048,
   outputPiecesBytesMax: 1_048_576,

@@ -61,8 +61,8 @@ export const HOST_LIMITS = {
   /** A passphrase that is chosen; what opens something may be shorter. */
   passphraseCharsMin: 12,
   passphraseCharsMax: 1_024,
-  /** What a passphrase or password that is chosen now costs in scrypt, as N: 128 MiB of memory and a third of a second for each guess. */
-  scryptCost: 2 ** 17,
+  /** What a guess at a passphrase or password that is chosen now takes of memory, and a third of a second. */
+  scryptBytes: 128 * 1024 * 1024,
   /** What a vault may ask of scrypt, as N: 512 MiB of memory. Its record could be anybody's. */
   scryptCostMax: 2 ** 19,
   /** What an exported file may ask of PBKDF2: two seconds or so. */
@@ -163,6 +163,9 @@ export const HOST_LIMITS = {
   siblingPinnedBytesMax: 16 * 1024 ** 2,
   /** A gate has so long to say that its ways to one are closed: its network goes in any case. */
   siblingWaysCloseMs: 2_000,
+  /** A gate that the engine starts anew just then has so long to be taken off a network, and is looked at so often. */
+  siblingLeaveMs: 20_000,
+  siblingLeaveLookMs: 200,
   /** What it wrote to `/output` is counted this often; so many names are the most. */
   siblingOutputLookMs: 250,
   siblingOutputNamesMax: 2_000,

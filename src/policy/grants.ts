@@ -18,6 +18,15 @@ export function grantSecrets(policy: EffectivePolicy): SecretGrant[] {
   })
 }
 
+/** Whether a secret is one that the gate writes. What is for methods and tools only never gets to it. */
+export function isForGate({ uses }: Pick<SecretGrant, 'uses'>): boolean {
+  return uses.some(isUseOfGate)
+}
+
+export function isUseOfGate(use: string): boolean {
+  return use === 'inject' || use.startsWith('route:')
+}
+
 /** Ids of credentials with a secret that leaves out `inject`: only routes that name them carry them. */
 export function routeOnlyOf(policy: EffectivePolicy): ReadonlySet<string> {
   const withheld = new Set(policy.secrets.filter(isWithheld).map(({ name }) => name))

@@ -37,6 +37,7 @@ export type {
   Said,
   TunnelDecision,
 } from './model.ts'
+export { isForGate, isUseOfGate } from './grants.ts'
 export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'

@@ -4,7 +4,7 @@ import { codeOf, SallyportError, type Refusal } from '../kernel/errors.ts'
 import type { Log } from '../kernel/log.ts'
 import { Secret } from '../kernel/secret.ts'
 import type { System } from '../kernel/system.ts'
-import { closedPolicy, type Policy } from '../policy/policy.ts'
+import { closedPolicy, isForGate, type Policy } from '../policy/policy.ts'
 import { createRedactor } from '../redactor/redactor.ts'
 import type { SecretBundle } from '../wire/control.ts'
 import type { Enforced, Enforcement } from './egress/enforced.ts'
@@ -168,8 +168,16 @@ function secretsOf(
   { secrets }: Policy,
   values?: Readonly<Record<string, string>>,
 ): { secrets: Secrets; ended?: Refusal } {
-  if (!held) return { secrets: openSecrets(secrets, env, system) }
-  const opened = held.open(secrets, values)
+  // One that nothing uses is read here, where it is no use of anybody else's either: its fault is told at the start.
+  if (!held)
+    return {
+      secrets: openSecrets(
+        secrets.filter((grant) => grant.uses.length === 0 || isForGate(grant)),
+        env,
+        system,
+      ),
+    }
+  const opened = held.open(secrets.filter(isForGate), values)
   return held.ended === undefined || values !== undefined ? { secrets: opened } : { secrets: opened, ended: held.ended }
 }
 
