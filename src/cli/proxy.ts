@@ -22,7 +22,8 @@ read both anew; SIGTERM ends it after running requests.
                         credentials written into their requests: keep it on loopback
   --socks HOST:PORT     also listen for SOCKS5 there
   --transparent HOST:PORT,HOST:PORT
-                        also listen for programs that know no proxy: the first for plain http (80), the second for TLS (443)
+                        also listen for programs that know no proxy: the first for plain http (80), the second for TLS (443),
+                        and on those hosts for other TCP, on each port that rules of the policy have for one host alone
   --dns HOST:PORT       also answer DNS there, UDP and TCP: names that a rule allows get that address, others none
   --gateway HOST:PORT   also serve there GET /healthz, /ca.crt, /v1/placeholders, /v1/files/NAME (npmrc, netrc, pypirc, docker)
                         and the reverse routes of the policy (/route/NAME/)

@@ -13,9 +13,9 @@ export const sidecarCommand: Command = {
   summary: 'run the gate as the image does, configured by environment',
   usage: `usage: sallyport sidecar
 
-What the image runs: the gate on its address in the jail and on loopback, and on no other address. Ports: ${PORTS.proxy} (HTTP proxy),
-${PORTS.socks} (SOCKS5), ${PORTS.http} and ${PORTS.https} (programs that know no proxy), ${PORTS.dns} (DNS), ${PORTS.gateway} (gateway). SIGHUP and a changed policy or secret file make
-it read both anew. Configured by environment:
+What the image runs: the gate on its address in the jail, on loopback, in side networks that its controller names, and on no other
+address. Ports: ${PORTS.proxy} (HTTP proxy), ${PORTS.socks} (SOCKS5), ${PORTS.http} and ${PORTS.https} (programs that know no proxy), ${PORTS.dns} (DNS), ${PORTS.gateway} (gateway), and each that rules of
+protocol: tcp have for one host alone. SIGHUP and a changed policy or secret file make it read both anew. Configured by environment:
 
   SALLYPORT_SIDECAR_IP    its address in the jail network (required)
   SALLYPORT_SUBNET        the jail's subnet: clients from elsewhere are refused (required)

@@ -1,3 +1,4 @@
+import { AGENT_LIMITS } from './agent-limits.ts'
 import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
 import { OPERATOR_LIMITS } from './operator-limits.ts'
@@ -257,6 +258,7 @@ export const LIMITS = {
   /** After SIGTERM running exchanges have so long to end. */
   drainMs: 8_000,
   ...HOST_LIMITS,
+  ...AGENT_LIMITS,
   ...OPERATOR_LIMITS,
   ...APPROVAL_LIMITS,
   ...SERVER_LIMITS,

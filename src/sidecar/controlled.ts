@@ -64,8 +64,9 @@ export async function openControlled(config: LinkConfig, log: Log, system: Syste
       // All of them, always: the time says nothing of which.
       return leases.reduce((isKnown, lease) => timingSafeEqual(lease, shown) || isKnown, false)
     },
-    async ask({ requestId, lane, rule, facts: { scheme, host, port, method, path } }) {
-      const subject = { kind: 'domain', rule, lane, host, port, method, ...(scheme && { scheme }), ...(path !== undefined && { path }) }
+    async ask({ requestId, lane, network, rule, facts: { scheme, host, port, method, path } }) {
+      const known = { ...(network !== undefined && { network }), ...(scheme && { scheme }), ...(path !== undefined && { path }) }
+      const subject = { kind: 'domain', rule, lane, host, port, method, ...known }
       return FROM_SIDECAR.ASK.result.parse(
         await link.ask('ASK', { request: requestId, subject }, LIMITS.askExpiryMs + LIMITS.requestAnswerMs),
       )

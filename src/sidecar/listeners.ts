@@ -84,6 +84,14 @@ export function createListeners(
   }
 }
 
+/** Stops listening and ends all that came by these. Resolves when the last connection is gone. */
+export async function endListeners(listeners: Listeners, front: { destroy(): void }): Promise<void> {
+  const closed = listeners.close()
+  front.destroy()
+  listeners.closeConnections()
+  await closed
+}
+
 async function bind(server: Server, endpoint: Endpoint): Promise<AddressInfo> {
   const where = formatAuthority(endpoint.host, endpoint.port)
   await new Promise<void>((resolve, reject) => {

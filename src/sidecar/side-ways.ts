@@ -4,10 +4,9 @@ import type { SideNetwork } from '../wire/control.ts'
 import { inNetwork } from './egress/exchange.ts'
 import { createHandle, type HandleParts } from './egress/handle.ts'
 import { givenLease } from './egress/lease.ts'
-import { createSideGateway } from './gateway/side-gateway.ts'
 import { createConnections } from './inbound/connections.ts'
 import { createFront, type FrontParts } from './inbound/front.ts'
-import { createListeners, type Listeners } from './listeners.ts'
+import { createListeners, endListeners, type Listeners } from './listeners.ts'
 import type { OwnPorts } from './own-ports.ts'
 import type { PortWays } from './port-ways.ts'
 import { openResolver } from './resolver/resolver.ts'
@@ -55,19 +54,18 @@ export async function openSideWays({ address: host, subnet, label }: SideNetwork
   }
   const front = createFront({ ...side, handle: createHandle(side) })
   const listeners = createListeners(allowsClient, parts.ownPorts, parts.listeners)
-  open.defer(async () => {
-    const closed = listeners.close()
-    front.destroy()
-    listeners.closeConnections()
-    await closed
-  })
+  open.defer(() => endListeners(listeners, front))
   for (const port of ports.http) await listeners.open(front.createProxy(), { host, port })
   for (const port of ports.socks) await listeners.open(front.createSocks(), { host, port })
   for (const { port, meant } of ports.transparent) await listeners.open(front.createTransparent(meant), { host, port })
   if (ports.transparent.length > 0) open.use(await parts.portWays.join({ host, front, listeners }))
   const places = ports.dns.map((port) => ({ host, port }))
   if (places.length > 0) open.use(await openResolver(places, { ...parts, knowsName, allowsClient }))
-  for (const port of ports.gateway) await listeners.open(createSideGateway(parts.caPem, front), { host, port })
+  if (ports.gateway.length > 0) {
+    // With it comes the framework of the gateway, which a gate without one is not to pay for.
+    const { createSideGateway } = await import('./gateway/side-gateway.ts')
+    for (const port of ports.gateway) await listeners.open(createSideGateway(parts.caPem, front), { host, port })
+  }
   const opened = open.move()
   return { drain: () => front.drain(), [Symbol.asyncDispose]: () => opened.disposeAsync() }
 }

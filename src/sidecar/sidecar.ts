@@ -26,7 +26,7 @@ import type { CallController } from './gateway/gateway.ts'
 import type { RelayParts } from './gateway/mcp-relay.ts'
 import type { IsClient } from './side-networks.ts'
 import type { Transport } from './link.ts'
-import { createListeners, type Endpoint, type Listeners } from './listeners.ts'
+import { createListeners, endListeners, type Endpoint, type Listeners } from './listeners.ts'
 import { createOwnPorts, type OwnPorts } from './own-ports.ts'
 import { openResolver } from './resolver/resolver.ts'
 import { loadTrust } from './trust.ts'
@@ -145,9 +145,9 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   })
 
   const { sideNetworks, follow } = await openFurtherWays(config, ways, parts, { ...inside, knowsName, caPem })
+  listening.add(follow)
   const retire = (generation: number): void => {
     upstreams.retire(generation)
-    follow()
     for (const listener of listening) listener()
   }
   const replaced = { live, retire, audit, log }
@@ -210,12 +210,7 @@ function buildInside(config: SidecarConfig, parts: AsyncDisposableStack, from: I
   const contexts = createContexts(from.authority, system)
   const inbound = { ...shared, contexts, connections: createConnections(), isResolver: config.dns.length > 0, system }
   const front = createFront({ ...inbound, handle })
-  parts.defer(async () => {
-    const closed = listeners.close()
-    front.destroy()
-    listeners.closeConnections()
-    await closed
-  })
+  parts.defer(() => endListeners(listeners, front))
   return { ...inbound, ...credentials, handle, front, listeners, ownPorts, elsewhere, allowsClient }
 }
 

@@ -61,14 +61,23 @@ export function useSections({ argv, image, program, environment, stdin, secrets,
 
 /** `⟦secret NAME⟧` where a value goes: no text of the agent's can have that sign in it. */
 function composedText(before: string, value: Composed): ShownText {
-  const marks = new Set<Mark>()
-  const take = (text: ShownText): string => {
-    for (const mark of text.marks) marks.add(mark)
-    return (text.lines[0] ?? '""').slice(1, -1)
+  const pieces = value.map((piece) =>
+    'text' in piece ? { text: showExact(piece.text), ends: ['', ''] } : { text: showExact(piece.secret), ends: ['⟦secret ', '⟧'] },
+  )
+  const label = showExact(before)
+  const written = (of: (text: ShownText) => string): string =>
+    `${bare(of(label))}"${pieces.map(({ text, ends: [begin = '', end = ''] }) => `${begin}${bare(of(text))}${end}`).join('')}"`
+  const all = [label, ...pieces.map(({ text }) => text)]
+  return {
+    lines: [written(({ lines }) => lines[0] ?? '')],
+    marks: [...new Set<Mark>(all.flatMap(({ marks }) => marks))],
+    ...(all.some(({ spelled }) => spelled !== undefined) && { spelled: written(({ lines, spelled }) => spelled ?? lines[0] ?? '') }),
   }
-  const body = value.map((piece) => ('text' in piece ? take(showExact(piece.text)) : `⟦secret ${take(showExact(piece.secret))}⟧`)).join('')
-  const line = `${take(showExact(before))}"${body}"`
-  return { lines: [line], marks: [...marks] }
+}
+
+/** Without the quotes around it. */
+function bare(quoted: string): string {
+  return quoted.slice(1, -1)
 }
 
 function withSource(name: string, source: string): ShownText {

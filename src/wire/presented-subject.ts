@@ -56,7 +56,7 @@ function commandSections({ argv, executable, scripts, cwd, environment, secrets,
   ]
 }
 
-function domainSections({ rule, lane, scheme, host, port, method, path }: DomainSubject): Section[] {
+function domainSections({ rule, lane, network, scheme, host, port, method, path }: DomainSubject): Section[] {
   return [
     plain('kind', 'asks to reach', [path === undefined ? 'a host, with whatever it sends there' : 'a host, with one request']),
     shown('host', 'host', [['', showExact(host)]]),
@@ -66,6 +66,7 @@ function domainSections({ rule, lane, scheme, host, port, method, path }: Domain
       ? plain('path', 'path', ['not known: nobody looks into the connection'])
       : shown('path', 'path', [['', showExact(path)]]),
     shown('way', 'by way of', [['', showExact(scheme === undefined ? lane : `${lane}, ${scheme}`)]]),
+    ...(network === undefined ? [] : [shown('network', 'from beside the agent', [['', showExact(network)]])]),
     shown('asking_rule', 'the rule that asks', [['', showExact(rule)]]),
   ]
 }

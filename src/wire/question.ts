@@ -105,6 +105,8 @@ export const DomainSubject = z.strictObject({
   kind: z.literal('domain'),
   rule: Word,
   lane: Word,
+  /** The side network that it came by: a container beside the agent asks, with whatever it was given. */
+  network: Word.optional(),
   scheme: Word.optional(),
   host: Word,
   port: z.int().min(1).max(65_535),

@@ -169,7 +169,11 @@ for (const program of PROGRAMS) {
     assert.match(stdout, new RegExp(`The host said: .*${known}`))
     assert.equal((await inAgent(name, ['cat', '/workspace/known'])).stdout, '')
     const asked = (await models()).filter(({ tools = [] }) => tools.length > 0)
-    for (const tool of TOOLS) assert.ok(asked.every(({ tools = [] }) => tools.includes(`${prefix}${tool}`)), tool)
+    for (const tool of TOOLS)
+      assert.ok(
+        asked.every(({ tools = [] }) => tools.includes(`${prefix}${tool}`)),
+        tool,
+      )
     const called = asked.map(({ says = '' }) => says.replace(prefix, ''))
     assert.deepEqual([called[0], called[1], called.at(-1)], ['host_run_capability', 'host_run', 'text'])
     assert.ok(asked.every((request) => request.way === way))
@@ -177,12 +181,15 @@ for (const program of PROGRAMS) {
 
   test(`I1 ${name} reaches its model with the true key, which is nowhere in its container`, async () => {
     const value = keyOf(program)
-    const seen = createHash('sha256').update(field === 'authorization' ? `Bearer ${value}` : value).digest('hex')
+    const seen = createHash('sha256')
+      .update(field === 'authorization' ? `Bearer ${value}` : value)
+      .digest('hex')
     const requests = await upstream.asked(host)
     assert.ok(requests.length > 0)
     for (const { keys: fields, path } of requests) assert.deepEqual(fields, { [field]: seen }, path)
     const { container = '' } = sessions.get(name)?.agent ?? {}
-    const search = '(cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; find /tmp /run /home /workspace /sallyport -type f -exec cat {} +) 2>/dev/null'
+    const search =
+      '(cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; find /tmp /run /home /workspace /sallyport -type f -exec cat {} +) 2>/dev/null'
     const places = [
       (await inAgent(name, ['sh', '-c', search])).stdout,
       (await capture('docker', ['inspect', container ?? ''])).stdout,
@@ -192,7 +199,8 @@ for (const program of PROGRAMS) {
   })
 
   test(`I1 the lease of ${name}’s session is in no file, also after the program has called with it`, async () => {
-    const search = 'grep -rlF "$SALLYPORT_LEASE" /home /tmp /run /workspace /sallyport /opt/sallyport-home; grep -rlF sallyport /home | head -1'
+    const search =
+      'grep -rlF "$SALLYPORT_LEASE" /home /tmp /run /workspace /sallyport /opt/sallyport-home; grep -rlF sallyport /home | head -1'
     const { stdout } = await inAgent(name, ['sh', '-c', search])
     // That the search would find it: the name of the server is found.
     assert.match(stdout, /^\/home\/agent\/\S+\n$/)
@@ -201,7 +209,15 @@ for (const program of PROGRAMS) {
   test(`${name} cannot change where its tools are, and leaves the workspace as it was`, async () => {
     const change = `echo x >> ~/${settings} || mv ~/${settings} ~/elsewhere || rm ~/${settings}`
     assert.notEqual((await inAgent(name, ['sh', '-c', change])).code, 0)
-    const { stdout } = await capture('git', ['-c', 'safe.directory=*', '-C', workspaces.get(name) ?? '', 'status', '--porcelain', '--ignored'])
+    const { stdout } = await capture('git', [
+      '-c',
+      'safe.directory=*',
+      '-C',
+      workspaces.get(name) ?? '',
+      'status',
+      '--porcelain',
+      '--ignored',
+    ])
     assert.equal(stdout, '')
   })
 

@@ -7,6 +7,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { bundleInto, GATE_ENV, GATE_FLAGS } from '../../scripts/build.ts'
 import { SAMPLE_ENV, samplePolicy, SAMPLE_WAYS } from '../../scripts/sample-gate.ts'
+import { INITIALIZE, MCP_ACCEPTS } from '../support/mcp.ts'
 import { exec } from '../support/pki.ts'
 import { readProject } from '../support/tree.ts'
 
@@ -39,6 +40,10 @@ for (const { how, prepare } of [
         [],
       )
       assert.equal((await fetch(`http://${String(ready['gateway'])}/healthz`)).status, 200)
+      // What is loaded for the first request that needs it is in there too.
+      const headers = { 'content-type': 'application/json', accept: MCP_ACCEPTS }
+      const begun = await fetch(`http://${String(ready['gateway'])}/mcp`, { method: 'POST', headers, body: JSON.stringify(INITIALIZE) })
+      assert.match(await begun.text(), /"name":"sallyport"/)
     } finally {
       gate.kill()
     }

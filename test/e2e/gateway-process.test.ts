@@ -111,8 +111,8 @@ test('the document is OpenAPI 3.1, has all that is there, and says for each what
   const names = operations.map(({ operation }) => operation.operationId)
   assert.equal(new Set(names).size, names.length)
   for (const method of AGENT_METHOD_NAMES) assert.ok(names.includes(AGENT_METHODS[method].tool), method)
-  const open = operations.filter(({ operation }) => operation.security?.length === 0).map(({ path }) => path)
-  assert.deepEqual(open, ['/healthz', '/ca.crt'])
+  const withoutLease = operations.filter(({ operation }) => operation.security?.length === 0).map(({ path }) => path)
+  assert.deepEqual(withoutLease, ['/healthz', '/ca.crt'])
 })
 
 test('every operation answers as the document says when it is called as the document says, and what it answers is what the table has', async () => {
@@ -126,7 +126,7 @@ test('every operation answers as the document says when it is called as the docu
     const query = parameters
       .filter((one) => one.in === 'query' && one.name in wish)
       .map(({ name }): [string, string] => [name, String(wish[name])])
-    const response = await setting.ask(query.length === 0 ? at : `${at}?${new URLSearchParams(query)}`, {
+    const response = await setting.ask(query.length === 0 ? at : `${at}?${new URLSearchParams(query).toString()}`, {
       method: verb,
       ...(operation.requestBody && { body: wish }),
       ...(operation.security?.length === 0 && { lease: '' }),
@@ -192,23 +192,23 @@ for (const { what, path, init, status, code } of [
   })
 
 test('I53 the gate’s own lease, another session’s, a part of the agent’s and none open nothing, the document neither', async () => {
-  const before = setting.calls.length
+  const callsBefore = setting.calls.length
   for (const lease of [SIDECAR_LEASE, 'lease-of-another-session', `${AGENT_LEASE}0`, AGENT_LEASE.slice(0, -1), ''])
     for (const path of ['/openapi.json', '/v1/policy/explain?secret=DB', '/v1/placeholders', '/v1/nothing']) {
       const response = await setting.ask(path, { lease })
       assert.equal(response.status, 401, path)
       await response.arrayBuffer()
     }
-  assert.equal(setting.calls.length, before)
+  assert.equal(setting.calls.length, callsBefore)
 })
 
 test('I18 a method that the policy takes away is gone when the push of it resolves, and there again with the next', async () => {
   const run = () => setting.ask('/v1/host/run', { method: 'POST', body: { argv: ['touch', 'harm'] } })
   await setting.setPolicy({ gateway: { disabled: ['host.run', 'propose.skill'] } })
-  const before = setting.calls.length
+  const callsBefore = setting.calls.length
   const refused = await run()
   assert.deepEqual([refused.status, ((await refused.json()) as { code: string }).code], [404, 'not_found'])
-  assert.equal(setting.calls.length, before)
+  assert.equal(setting.calls.length, callsBefore)
   const { paths } = await setting.document()
   assert.deepEqual(
     [paths['/v1/host/run'], paths['/v1/propose/skill'], paths['/v1/host/run_capability'] === undefined],
@@ -217,7 +217,7 @@ test('I18 a method that the policy takes away is gone when the push of it resolv
   // A gate that has missed it: the controller knows.
   await setting.setPolicy({}, true)
   const unheard = await run()
-  assert.deepEqual([unheard.status, setting.calls.length], [404, before + 1])
+  assert.deepEqual([unheard.status, setting.calls.length], [404, callsBefore + 1])
   await unheard.arrayBuffer()
   assert.equal(existsSync(join(setting.requests.workspace, 'harm')), false)
   await setting.setPolicy({})

@@ -8,7 +8,7 @@ import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/typ
 import type { AgentCall } from '../../src/wire/control.ts'
 import { AGENT_LEASE, createTestSession, openTestController, startSidecar } from '../support/control.ts'
 import { eventually } from '../support/eventually.ts'
-import { viewOf } from '../support/mcp.ts'
+import { INITIALIZE, MCP_ACCEPTS, viewOf } from '../support/mcp.ts'
 import { enterOwnNetwork } from '../support/own-network.ts'
 
 // The sidecar's ports are fixed.
@@ -48,6 +48,14 @@ test('a call reaches the controller with its lease, a policy that it pushes chan
     false,
   )
 
+  // A stream that its client breaks off leaves no word on stdout, where a gate may have its controller.
+  const headers = { authorization: `Bearer ${AGENT_LEASE}`, accept: MCP_ACCEPTS, 'content-type': 'application/json' }
+  const other = await fetch(GATEWAY, { method: 'POST', headers, body: JSON.stringify(INITIALIZE) })
+  await other.arrayBuffer()
+  const cut = new AbortController()
+  await fetch(GATEWAY, { headers: { ...headers, 'mcp-session-id': other.headers.get('mcp-session-id') ?? '' }, signal: cut.signal })
+  cut.abort()
+
   const ended = new Promise<void>((done) => void Object.assign(client, { onerror: () => done() }))
   session.isRevoked = true
   await controller.link.revoke()
@@ -55,5 +63,6 @@ test('a call reaches the controller with its lease, a policy that it pushes chan
   await assert.rejects(client.listTools(), { code: 401 })
   assert.equal(calls.length, 1)
   assert.equal(`${sidecar.stderr()}${sidecar.stdout().toString()}`.includes(AGENT_LEASE), false)
+  assert.match(sidecar.stdout().toString(), /^\{"event":"ready".*\}\n$/)
   await client.close()
 })

@@ -234,3 +234,20 @@ test('a task that is cancelled is withdrawn; one that is denied has failed; one 
   await assert.rejects(tasks.getTask(id), { code: -32_602 })
   await assert.rejects(begin(['true'], 'host_run_capability'), { code: -32_601 })
 })
+
+test('a fault of ours tells who asks for a task nothing of itself, and a refusal its code', async () => {
+  let fault: Error = new Error('/home/operator/private broke')
+  await using mcp = await openMcp({
+    callController: ({ method }) => (method === 'host.run' ? Promise.resolve(PENDING) : Promise.reject(fault)),
+  })
+  await using client = await mcp.client()
+  await client.request({ method: 'tools/call', params: { ...RUN, task: {} } }, CreateTaskResultSchema)
+  const { tasks } = client.experimental
+  for (const ask of [() => tasks.getTask(ID), () => tasks.listTasks(), () => tasks.cancelTask(ID)])
+    await assert.rejects(ask(), (error: Error) => !error.message.includes('private'))
+  fault = new SallyportError('controller_unavailable', 'it is gone')
+  await assert.rejects(tasks.getTask(ID), { code: -32_603, data: { code: 'controller_unavailable' } })
+  fault = new SallyportError('request_not_found', 'it is forgotten')
+  assert.deepEqual((await tasks.listTasks()).tasks, [])
+  await assert.rejects(tasks.getTask(ID), { code: -32_602 })
+})

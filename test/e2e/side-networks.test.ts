@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { VERSION } from '../../src/kernel/version.ts'
-import type { SideNetwork } from '../../src/wire/control.ts'
+import type { Ask, AskAnswer, SideNetwork } from '../../src/wire/control.ts'
 import { AGENT_LEASE, createTestSession, openTestController, type TestController, type TestSession } from '../support/control.ts'
 import { eventually } from '../support/eventually.ts'
 import { ALL_WAYS, openTestGate, type TestGate } from '../support/gate.ts'
@@ -22,6 +22,7 @@ await enterOwnNetwork(import.meta.filename)
 
 const API = 'api.example.com'
 const LOOP = 'loop.example.com'
+const ASKED = 'asked.example.com'
 const DB = 'db.example.com'
 const DB_PORT = 5432
 const SIDE: SideNetwork = { address: '127.0.1.1', subnet: '127.0.1.0/28', label: 'use-r1' }
@@ -31,6 +32,8 @@ const { signal } = new AbortController()
 const sibling = clientAt('127.0.1.5')
 const neighbour = clientAt('127.0.2.5')
 const agent = clientAt('127.0.0.9')
+
+const asked: Ask['subject'][] = []
 
 const parts = new AsyncDisposableStack()
 let session: TestSession
@@ -45,6 +48,7 @@ network:
   rules:
     - {id: api, host: ${API}, action: allow, plaintext: accept, addresses: ["127.0.0.0/8"]}
     - {id: loop, host: ${LOOP}, ports: [${[80, ...own].join(', ')}], action: allow, addresses: ["127.0.0.0/8"]}
+    - {id: asked, host: ${ASKED}, action: ask, addresses: ["127.0.0.0/8"]}
     - {id: db, host: ${DB}, ports: [${DB_PORT}], protocol: tcp, action: allow, addresses: ["127.0.0.0/8"]}
 routes:
   - {name: api, upstream: "http://${API}", credential: token, plaintext: accept, addresses: ["127.0.0.0/8"]}
@@ -57,7 +61,7 @@ secrets:
 async function openGate(): Promise<TestGate> {
   return openTestGate({
     policy: policy(),
-    hosts: { [API]: ['127.0.0.3'], [DB]: ['127.0.0.3'], [LOOP]: [SIDE.address] },
+    hosts: { [API]: ['127.0.0.3'], [ASKED]: ['127.0.0.3'], [DB]: ['127.0.0.3'], [LOOP]: [SIDE.address] },
     config: {
       ...ALL_WAYS,
       version: VERSION,
@@ -69,7 +73,11 @@ async function openGate(): Promise<TestGate> {
 }
 
 before(async () => {
-  session = parts.use(await createTestSession({ API_TOKEN: CANARY }))
+  const onAsk = ({ subject }: Ask): Promise<AskAnswer> => {
+    asked.push(subject)
+    return Promise.resolve({ decision: 'allow', scope: 'session' })
+  }
+  session = parts.use(await createTestSession({ API_TOKEN: CANARY }, { onAsk }))
   controller = parts.use(await openTestController(session))
   api = parts.use(await openUpstream(undefined, undefined, { host: '127.0.0.3', port: 80 }))
   db = parts.use(await openRawUpstream((socket) => socket.write('greeting\n'), { host: '127.0.0.3', port: DB_PORT }))
@@ -93,11 +101,11 @@ async function refusesConnections(address: string, port: number): Promise<void> 
   await assert.rejects(once(socket, 'connect'), { code: 'ECONNREFUSED' })
 }
 
-test('I?? without a word of the controller the gate listens in no network but its own', async () => {
+test('I13 without a word of the controller the gate listens in no network but its own', async () => {
   for (const port of [gate.port, ...Object.values(gate.ports), DB_PORT]) await refusesConnections(SIDE.address, port)
 })
 
-test('I?? in a side network every way carries its clients without a lease, with their credentials, and the audit names the network', async () => {
+test('in a side network every way carries its clients without a lease, with their credentials, and the audit names the network', async () => {
   await controller.link.ways(SIDE, true, signal)
   await controller.link.ways(SIDE, true, signal)
   const { socks, plain, dns, gateway } = gate.ports
@@ -143,7 +151,7 @@ test('I?? in a side network every way carries its clients without a lease, with 
   assert.match(bodyOf(await sibling.exchange(SIDE.address, gateway, get('/ca.crt', 'sallyport:7070'))), /^-----BEGIN CERTIFICATE/)
 })
 
-test('I?? a side network is no proof anywhere else: the agent still shows the lease, and its events name no network', async () => {
+test('a side network is no proof anywhere else: the agent still shows the lease, and its events name no network', async () => {
   const refused = await agent.exchange('127.0.0.1', gate.port, get(`http://${API}/`, API))
   assert.equal(statusOf(refused), 407)
   const proof = `Proxy-Authorization: Bearer ${AGENT_LEASE}\r\n`
@@ -153,7 +161,25 @@ test('I?? a side network is no proof anywhere else: the agent still shows the le
   assert.equal((await lastEvent('decided'))?.['code'], 'lease_required')
 })
 
-test("I?? nobody of a side network is the agent at the gateway, not even with the agent's lease", async () => {
+test('I21 a yes to who is in a side network is none to the agent, and the question says who asks', async () => {
+  const proof = `Proxy-Authorization: Bearer ${AGENT_LEASE}\r\n`
+  for (const [client, address] of [
+    [sibling, SIDE.address],
+    [sibling, SIDE.address],
+    [agent, '127.0.0.1'],
+    [agent, '127.0.0.1'],
+  ] as const)
+    assert.equal(statusOf(await client.exchange(address, gate.port, get(`http://${ASKED}/`, ASKED, proof))), 200)
+  assert.deepEqual(
+    asked.map(({ host, network }) => [host, network]),
+    [
+      [ASKED, 'use-r1'],
+      [ASKED, undefined],
+    ],
+  )
+})
+
+test("nobody of a side network is the agent at the gateway, not even with the agent's lease", async () => {
   const asked: string[] = []
   for (const path of [
     '/v1/placeholders',
@@ -187,7 +213,7 @@ test("I?? nobody of a side network is the agent at the gateway, not even with th
   )
 })
 
-test('I?? each network has its own clients: others get no byte, at the ways of a neighbour, of the jail, and of the resolver', async () => {
+test('I13 each network has its own clients: others get no byte, at the ways of a neighbour, of the jail, and of the resolver', async () => {
   await controller.link.ways(OTHER, true, signal)
   const connections = [api.connections, db.connections]
   const events = (await gate.audit()).length
@@ -224,7 +250,7 @@ test('I4 an address of the gate in a side network is its own at once: a rule tha
   }
 })
 
-test('I?? closed ways end what came by them, listeners and connections, and nothing else', async () => {
+test('closed ways end what came by them, listeners and connections, and nothing else', async () => {
   const tunnel = async (client: typeof sibling, address: string): Promise<Socket> => {
     const socket = await client.dial(address, DB_PORT)
     await once(socket, 'data')

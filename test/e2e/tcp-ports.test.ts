@@ -86,7 +86,11 @@ test('I17 psql with a password gets to a PostgreSQL by its name and port, withou
 
 test('I17 a server that speaks first is heard, and both directions carry bytes as they are', async () => {
   await using mail = await openRawUpstream(
-    (socket) => void socket.resume().on('end', () => socket.end('bye')).write('220 ready\r\n'),
+    (socket) =>
+      void socket
+        .resume()
+        .on('end', () => socket.end('bye'))
+        .write('220 ready\r\n'),
     {
       host: ADDRESS[MAIL] ?? '',
       port: 2525,

@@ -20,11 +20,15 @@ import {
 } from '../support/every-way.ts'
 import { openGrpcUpstream, type GrpcUpstream } from '../support/grpc-upstream.ts'
 import { headerOf, openHttp2Upstream, type Http2Upstream } from '../support/http2-upstream.ts'
+import { enterOwnNetwork } from '../support/own-network.ts'
 import { readToEnd, statusOf } from '../support/raw-client.ts'
 import { CANARY } from '../support/setting.ts'
 import { listenAsUpstream, openRawUpstream, openUpstream, type Upstream } from '../support/upstream.ts'
 import { WAYS_TABLE, type Protocol, type WayIn } from '../support/ways-table.ts'
 import { openWebSocketUpstream } from '../support/websocket-upstream.ts'
+
+// The gate has the port of the mail server too, on its own address.
+await enterOwnNetwork(import.meta.filename)
 
 const API = 'api.example.com'
 const GRPC = 'grpc.example.com'
@@ -170,7 +174,7 @@ const CARRIES: Readonly<Record<Protocol, (way: Way) => Promise<void>>> = {
     assert.equal(await readToEnd(tls), 'pinned')
   },
   async 'other TCP'(way) {
-    const socket = await setting.dial(carrying(way), MAIL, 25)
+    const socket = way === 'transparent' ? await dialPort(25) : await setting.dial(carrying(way), MAIL, 25)
     assert.equal((await readBytes(socket, GREETING.length)).toString(), GREETING)
     socket.end('\0\xff binary')
     assert.equal(await readToEnd(socket), Buffer.from('\0\xff binary').toString('latin1'))
@@ -189,16 +193,7 @@ const REFUSES: Readonly<Partial<Record<Protocol, (way: Way) => Promise<void>>>> 
     const { socket } = await setting.open(way, 'http', PINNED)
     await assert.rejects(startTls(socket, { servername: PINNED, rejectUnauthorized: false }))
   },
-  async 'other TCP'(way) {
-    if (way !== 'transparent') return refused(way, `EHLO ${MAIL}\r\n`)
-    for (const port of [80, 443] as const) {
-      const socket = await setting.dial('transparent', MAIL, port)
-      socket.write(`\0${MAIL}\0`)
-      assert.equal(await readToEnd(socket), '')
-    }
-    // Its name by TLS leads nowhere either: a rule for tcp says nothing about TLS that is looked into.
-    await assert.rejects(setting.dialTls('transparent', MAIL), { said: 'closed' })
-  },
+  'other TCP': (way) => refused(way, `EHLO ${MAIL}\r\n`),
 }
 
 for (const { way, protocol, isCarried, title } of WAYS_TABLE) {
@@ -271,3 +266,14 @@ async function refused(way: Way, bytes: string): Promise<void> {
   const answer = await readToEnd(socket)
   assert.ok(answer === '' || statusOf(answer) >= 400, answer)
 }
+
+test('I17 on ports that are for the web no bytes and no name in TLS lead to a host of a rule for tcp', async () => {
+  const count = connections()
+  for (const port of [80, 443] as const) {
+    const socket = await setting.dial('transparent', MAIL, port)
+    socket.write(`\0${MAIL}\0`)
+    assert.equal(await readToEnd(socket), '')
+  }
+  await assert.rejects(setting.dialTls('transparent', MAIL), { said: 'closed' })
+  assert.equal(connections(), count)
+})

@@ -72,7 +72,7 @@ const SUBJECTS: readonly Subject[] = [
     scripts: [{ path: '/s', device: '1', inode: '2', sizeBytes: 3, sha256: SHA }],
     secrets: ['TOKEN'],
   }),
-  secretSubject({ scope: 'single-command' }),
+  secretSubject({ scope: 'persisted', uses: 1, change: { target: '/p.yaml', diff: '+a', before: SHA, after: SHA.replace('a', 'b') } }),
   useSubject(),
   { kind: 'domain', rule: 'r', lane: 'http', scheme: 'https', host: 'example.com', port: 443, method: 'GET', path: '/' },
   { kind: 'proposal', of: 'policy', target: '/p.yaml', diff: '+a', before: SHA, after: SHA.replace('a', 'b') },

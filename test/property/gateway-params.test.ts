@@ -59,7 +59,7 @@ test('whatever the body or the query, the answer is a success or a problem with 
         const response =
           verb === 'POST'
             ? await gateway.ask(path, { method: verb, body })
-            : await gateway.ask(`${path.replace('{id}', ID)}?${search}`, { method: verb })
+            : await gateway.ask(`${path.replace('{id}', ID)}?${search.toString()}`, { method: verb })
         const text = await response.text()
         if (response.status !== status) {
           assert.ok(response.status >= 400 && response.status < 500, `${response.status} ${text}`)

@@ -45,10 +45,8 @@ export async function openPostgres({ host, port }: Place): Promise<Postgres> {
   const passwordFile = join(folder, 'password')
   await writeFile(passwordFile, password, { mode: 0o600 })
   if (as === NOBODY) for (const path of [folder, passwordFile]) await chown(path, NOBODY.uid, NOBODY.gid)
-  const made = await runAs(as, join(bin, 'initdb'), [
-    ...['--pgdata', data, '--username', USER, '--pwfile', passwordFile, '--auth', 'scram-sha-256', '--encoding', 'UTF8'],
-    ...['--locale', 'C', '--no-sync'],
-  ])
+  const how = ['--auth', 'scram-sha-256', '--encoding', 'UTF8', '--locale', 'C', '--no-sync']
+  const made = await runAs(as, join(bin, 'initdb'), ['--pgdata', data, '--username', USER, '--pwfile', passwordFile, ...how])
   if (made.code !== 0) throw new Error(`initdb: ${made.stderr}`)
   const settings = [`listen_addresses=${host}`, `port=${port}`, 'unix_socket_directories=', 'log_connections=on', 'fsync=off']
   const flags = settings.flatMap((setting) => ['-c', setting])

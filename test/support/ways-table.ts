@@ -19,8 +19,6 @@ export type WayIn = (typeof WAYS)[number]
 const REFUSED: Readonly<Partial<Record<WayIn, readonly Protocol[]>>> = {
   // One request at a time, in HTTP/1.1; the gate itself speaks HTTP/2 to the upstream where it can.
   'HTTP proxy, whole URL': ['HTTPS, HTTP/2', 'gRPC', 'TLS passed through', 'other TCP'],
-  // Nothing in its bytes says where it goes.
-  transparent: ['other TCP'],
   'reverse route': ['HTTPS, HTTP/2', 'gRPC', 'TLS passed through', 'other TCP'],
 }
 

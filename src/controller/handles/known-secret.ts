@@ -35,7 +35,7 @@ export async function knownSecret(parts: KnownSecretParts, place: RequestPlace, 
     })
   const grant = place.policy().secrets.find((secret) => secret.name === name)
   const source: SecretSource = grant?.source ?? { kind: 'vault', key: name }
-  const found = await look(parts, place, source)
+  const found = await look(parts, place, source, name)
   if (grant === undefined) return { ...found, source, permission: found.state === 'kept' ? 'kept' : 'ask' }
   if (grant.uses.includes(BY_POLICY)) return { ...found, source, grant, permission: 'free' }
   if (grant.uses.includes(BY_REQUEST)) return { ...found, source, grant, permission: found.state === 'kept' ? 'kept' : 'ask' }
@@ -54,12 +54,15 @@ export function canBeGranted({ permission, state }: KnownSecret): boolean {
   return permission !== 'kept' && state !== 'absent'
 }
 
-/** Without reading a value, running a program or asking a server. */
+/** Without reading a value, running a program or asking a server. The vault is looked into for every name, so that each takes as long. */
 async function look(
   { providers, vault }: KnownSecretParts,
   { asker: { workspace, role } }: RequestPlace,
   source: SecretSource,
+  name: string,
 ): Promise<Pick<KnownSecret, 'state' | 'note'>> {
+  const key = source.kind === 'vault' ? source.key : name
+  const found = await vault.has(key, { workspace, ...(role !== undefined && { role }) })
   if (source.kind !== 'vault') {
     const problem = providers.problem(source)
     if (problem !== undefined) return { state: 'absent', note: `it cannot be had now: ${problem}` }
@@ -68,8 +71,7 @@ async function look(
       ? { state: 'there', note: 'it is there; nobody has read it yet' }
       : { state: 'unknown', note: `nobody can say before it is used: ${describeSource(source)} has to be asked` }
   }
-  const { key } = source
-  switch (await vault.has(key, { workspace, ...(role !== undefined && { role }) })) {
+  switch (found) {
     case 'there':
       return { state: 'there', note: 'it is there; nobody has read it yet' }
     case 'absent':

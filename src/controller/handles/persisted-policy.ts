@@ -7,7 +7,11 @@ import { BY_POLICY, type KnownSecret } from './known-secret.ts'
  * too. `undefined` where this file cannot say so: the secret is declared in another, or the file is not one that could be changed.
  * @param text undefined where there is no file yet
  */
-export function persistedPolicy(text: string | undefined, name: string, { source, grant }: KnownSecret): string | undefined {
+export function persistedPolicy(
+  text: string | undefined,
+  name: string,
+  { source, grant }: Pick<KnownSecret, 'source' | 'grant'>,
+): string | undefined {
   const document = parseDocument(text ?? 'version: 1\n', { version: '1.2', uniqueKeys: true })
   if (document.errors.length > 0 || !isMap(document.contents)) return undefined
   // As they are written there: the difference is what is asked about.

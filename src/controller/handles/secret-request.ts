@@ -46,7 +46,9 @@ export async function secretRequest(parts: SecretRequestParts, session: string, 
     state: known.state,
   })
   if (known.permission === 'free') return granted(parts, session, wish, known, request)
-  const change = wish.scope === 'persisted' && known.permission === 'ask' ? await changeOf(parts, place, wish.name, known) : undefined
+  // Worked out for every name: with nobody there to ask, how long it takes would tell one from the other.
+  const worked = wish.scope === 'persisted' ? await changeOf(parts, place, wish.name, known) : undefined
+  const change = known.permission === 'ask' ? worked : undefined
   const question = await asked(parts, questionOf(place, wish, known, change), request)
   let code: string | undefined
   try {
@@ -150,7 +152,8 @@ async function changeOf(
   known: KnownSecret,
 ): Promise<PreparedChange | undefined> {
   try {
-    const content = persistedPolicy(await proposals.read(asker, { of: 'policy', name: '' }), name, known)
+    const wanted = known.permission === 'ask' ? known : { source: known.source }
+    const content = persistedPolicy(await proposals.read(asker, { of: 'policy', name: '' }), name, wanted)
     if (content === undefined) return undefined
     const change = await proposals.prepare(asker, { of: 'policy', name: '', content })
     // With what is beside it in the question: one that cannot be put would tell what is behind the name.

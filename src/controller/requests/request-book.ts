@@ -83,7 +83,7 @@ export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, on
     async await(session, id, waitMs, signal) {
       const entry = find(session, id)
       if (OPEN.has(entry.view.status)) await waitFor(entry.ended, waitMs, signal)
-      return entry.view
+      return sendable(entry.view)
     },
     async output(session, id, after, waitMs, signal) {
       const entry = find(session, id)
@@ -96,7 +96,7 @@ export function createRequestBook(system: Pick<System, 'elapsed' | 'random'>, on
       const entry = find(session, id)
       entry.abort.abort()
       await entry.ended
-      return entry.view
+      return sendable(entry.view)
     },
     async endSession(session) {
       const own = [...(sessions.get(session)?.values() ?? [])]
@@ -143,6 +143,17 @@ function refuseSurplus(own: ReadonlyMap<string, Entry>): void {
     hint: 'wait for some of them, or cancel them',
   })
 }
+
+/** Written as JSON a character may take six bytes: of what would not go through the channel the end of each stream is kept. */
+function sendable(view: RequestView): RequestView {
+  const { stdout = '', stderr = '' } = view
+  if ((stdout.length + stderr.length) * ESCAPED_BYTES <= LIMITS.requestAnswerBytesMax) return view
+  if (Buffer.byteLength(JSON.stringify([stdout, stderr])) <= LIMITS.requestAnswerBytesMax) return view
+  const each = Math.floor(LIMITS.requestAnswerBytesMax / 2 / ESCAPED_BYTES)
+  return { ...view, stdout: stdout.slice(-each), stderr: stderr.slice(-each), truncated: true }
+}
+
+const ESCAPED_BYTES = 6
 
 function outputOf({ view, pieces: all, dropped }: Entry, after: number): OutputView {
   const from = Math.min(Math.max(after - dropped, 0), all.length)

@@ -89,7 +89,7 @@ async function adoptOne(
     if (parts.state.isRevoked(id)) throw new SallyportError('session_revoked', 'its leases were revoked')
     live.rising = [signal]
     // Nobody reads what they print any more, or could tell them apart: what they were for is over with the controller that began them.
-    const left = await removeLeftSiblings(parts, id)
+    const left = await removeLeftSiblings(parts, id, record.ids.sidecar)
     // One was being made, perhaps, when that controller died.
     if (left > 0 && record.ids.agent !== undefined) await parts.engine.unpause(record.ids.agent)
     await resume(parts, record, live, info, onGate, signal)

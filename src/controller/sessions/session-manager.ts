@@ -283,10 +283,10 @@ export class SessionManager {
     this.#live.clear()
   }
 
-  #running(): { readonly id: string; readonly live: LiveSession }[] {
-    return this.#parts.state.live().flatMap(({ id, state }) => {
-      const live = this.#live.get(id)
-      return state === 'running' && live !== undefined ? { id, live } : []
+  #running(): { readonly id: string; readonly live: LiveSession; readonly gate: string | undefined }[] {
+    return this.#parts.state.live().flatMap((row) => {
+      const live = this.#live.get(row.id)
+      return row.state === 'running' && live !== undefined ? { id: row.id, live, gate: recordOf(row).ids.sidecar } : []
     })
   }
 
@@ -369,7 +369,7 @@ export class SessionManager {
       await this.#lookAgain(row, 'agent', false)
       await this.#lookAgain(row, 'sidecar', true)
     }
-    for (const { id, live } of this.#running()) await removeLeftSiblings(this.#parts, id, live.siblings.names)
+    for (const { id, live, gate } of this.#running()) await removeLeftSiblings(this.#parts, id, gate, live.siblings.names)
     await reapStrays(this.#parts, this.#planned)
   }
 

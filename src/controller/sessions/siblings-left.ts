@@ -1,6 +1,7 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf } from '../../kernel/errors.ts'
+import { gateLeaves } from './gate-leaves.ts'
 import { homeLabel, sessionOf, siblingsFolder } from './session-names.ts'
 import type { SessionParts } from './session-parts.ts'
 
@@ -13,6 +14,7 @@ import type { SessionParts } from './session-parts.ts'
 export async function removeLeftSiblings(
   { engine, home }: Pick<SessionParts, 'engine' | 'home'>,
   id: string,
+  gate: string | undefined,
   held: ReadonlySet<string> = new Set(),
 ): Promise<number> {
   const mine = { ...homeLabel(home), 'sallyport.session': id, 'sallyport.role': 'sibling' }
@@ -23,8 +25,7 @@ export async function removeLeftSiblings(
   for (const container of containers) await engine.remove(container.id)
   const networks = listed[1].filter(isLeft)
   for (const network of networks) {
-    const found = await engine.network(network.id)
-    for (const container of Object.keys(found?.Containers ?? {})) await engine.disconnect(network.id, container)
+    if (gate !== undefined) await gateLeaves(engine, network.name, gate)
     await engine.removeNetwork(network.id)
   }
   const folder = siblingsFolder(home, id)

@@ -6,6 +6,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { createVerified, startVerified, verifyContainer, verifyNetwork } from './containers.ts'
 import { isOverlap } from './engine-call.ts'
 import type { EngineInfo, ImageFacts, NetworkOptions } from './engine.ts'
+import { gateLeaves } from './gate-leaves.ts'
 import type { LiveSession } from './gate.ts'
 import { harden, jailNetwork } from './hardening.ts'
 import { isolatesBridges } from './engine-facts.ts'
@@ -125,7 +126,8 @@ async function openNetwork(
     const options = jailNetwork(name, network, labelsOf(home, id, 'sibling'), isolatesBridges(info))
     await using attempt = new AsyncDisposableStack()
     attempt.defer(() => void siblings.subnets.delete(subnet))
-    attempt.defer(async () => await engine.removeNetwork(name))
+    // A gate that is in a network that is gone does not start again.
+    attempt.defer(async () => (siblings.visits.has(name) ? undefined : await engine.removeNetwork(name)))
     try {
       const networkId = await engine.createNetwork(options)
       await verifyNetwork(engine, options, [])
@@ -159,7 +161,7 @@ async function enterGate(
   // Known before it is so: whoever looks at the gate meanwhile finds what was asked for.
   siblings.visits.set(name, { address })
   stack.defer(async () => {
-    await engine.disconnect(name, gate)
+    await gateLeaves(engine, name, gate)
     siblings.visits.delete(name)
   })
   await engine.connect(name, gate, { IPAMConfig: { IPv4Address: address }, Aliases: ['sallyport'] })

@@ -9,6 +9,8 @@ import type { Facts } from '../../policy/policy.ts'
 export type Question = {
   readonly requestId: string
   readonly lane: Lane
+  /** The side network that it came by. */
+  readonly network?: string | undefined
   readonly rule: string
   readonly facts: Pick<Facts, 'host' | 'port' | 'method'> & Partial<Facts>
 }
@@ -151,9 +153,9 @@ function holdFor(agent: Waiting): { readonly over: Promise<undefined>; readonly 
   }
 }
 
-/** I21: an approval is for identical requests: no other path, method or end, and no other rule. */
-function keyOf({ rule, facts: { scheme, host, port, method, path } }: Question): string {
-  return JSON.stringify([rule, scheme, host, port, method, path])
+/** I21: an approval is for identical requests: no other path, method or end, no other rule, and nobody else's than who was asked about. */
+function keyOf({ network, rule, facts: { scheme, host, port, method, path } }: Question): string {
+  return JSON.stringify([network, rule, scheme, host, port, method, path])
 }
 
 function unavailable({ rule }: Question): Refusal {

@@ -25,6 +25,8 @@ export type Result = {
 export type Exchange = {
   readonly requestId: string
   readonly lane: Lane
+  /** The side network that it came by. */
+  readonly network: string | undefined
   /** I3: nothing is forwarded before it has resolved, which it does when its line is on disk. @throws audit_unavailable */
   allow(where: Where, rule: AllowedRule, how: CredentialPlan | 'passthrough' | 'tcp'): Promise<void>
   /** The same for the answer. @throws audit_unavailable */
@@ -86,7 +88,7 @@ type Allowed = { readonly rule: string; readonly plane: string; readonly credent
 class RecordedExchange implements Exchange {
   readonly requestId = randomUUID()
   readonly lane: Lane
-  readonly #network: string | undefined
+  readonly network: string | undefined
   readonly #parts: ExchangeParts
   readonly #started: number
   #allowed: Allowed | undefined
@@ -94,7 +96,7 @@ class RecordedExchange implements Exchange {
   constructor(parts: ExchangeParts, lane: Lane, network: string | undefined) {
     this.#parts = parts
     this.lane = lane
-    this.#network = network
+    this.network = network
     this.#started = parts.system.elapsed()
   }
 
@@ -109,7 +111,7 @@ class RecordedExchange implements Exchange {
       event: 'decided',
       request: this.requestId,
       lane: this.lane,
-      network: this.#network,
+      network: this.network,
       plane,
       scheme,
       method,
@@ -131,7 +133,7 @@ class RecordedExchange implements Exchange {
       event: 'decided',
       request: this.requestId,
       lane: this.lane,
-      network: this.#network,
+      network: this.network,
       plane: 'agent',
       scheme,
       method,
@@ -172,7 +174,7 @@ class RecordedExchange implements Exchange {
     const line = {
       requestId: this.requestId,
       lane: this.lane,
-      network: this.#network,
+      network: this.network,
       plane: allowed?.plane ?? 'agent',
       scheme,
       method,

@@ -70,8 +70,8 @@ export function createHandle(parts: HandleParts): Handle {
         const decision = decide(enforced, request)
         if (decision.action === 'deny') return await refuse(exchange, agent, facts, decision.refusal)
         if (decision.action === 'ask') {
-          const { requestId, lane } = exchange
-          const refusal = await parts.asking.consult({ requestId, lane, rule: decision.rule.id, facts }, agent)
+          const { requestId, lane, network } = exchange
+          const refusal = await parts.asking.consult({ requestId, lane, network, rule: decision.rule.id, facts }, agent)
           if (refusal) return await refuse(exchange, agent, facts, refusal)
         }
         const held = mayNeedBody(decision.plan)

@@ -165,8 +165,8 @@ class Passage {
     if (decision.action === 'deny') ({ refusal } = decision)
     // Requests inside are asked about one by one; a tunnel itself is never held.
     else if (decision.carries === 'tcp' || !this.#parts.asking.isPossible) {
-      const { requestId, lane } = this.#exchange
-      refusal = this.#parts.asking.consultAtOnce({ requestId, lane, rule: decision.rule.id, facts: end })
+      const { requestId, lane, network } = this.#exchange
+      refusal = this.#parts.asking.consultAtOnce({ requestId, lane, network, rule: decision.rule.id, facts: end })
     }
     this.#isApproved = refusal === undefined && decision.action === 'ask'
     if (refusal) await this.refuse(end, refusal)

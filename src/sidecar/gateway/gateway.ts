@@ -71,7 +71,7 @@ export async function createGateway(parts: GatewayParts, routes: RouteTakers): P
   // It is opened last: where it answers, the proxy listens.
   app.get('/healthz', (_request, reply) => reply.send({ status: 'ok' }))
   app.get('/ca.crt', (_request, reply) => reply.type('application/x-pem-file').send(parts.caPem))
-  // The prefix is in the paths: what is not there below /v1 wants the lease too.
+  // What is not there below /v1 wants the lease too.
   app.register(
     (v1, _options, done) => {
       wantLease(v1, parts.checkLease)

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AuthInfo } from '@modelcontextprotocol/sdk/server/auth/types.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { ErrorCode, isInitializeRequest, type RequestId } from '@modelcontextprotocol/sdk/types.js'
 import { SallyportError, type Refusal } from '../../kernel/errors.ts'
@@ -56,7 +57,7 @@ export type McpSessions = AsyncDisposable & {
 }
 
 type Entry = {
-  readonly transport: StreamableHTTPServerTransport
+  readonly transport: WebStandardStreamableHTTPServerTransport
   readonly lease: string
   readonly owner: string
   /** Requests that are not answered yet: the stream for what the server says by itself is one. */
@@ -75,7 +76,10 @@ export function createMcpSessions({ random }: Pick<System, 'random'>): McpSessio
   async function open(server: string, lease: string, connect: McpRequest['connect']): Promise<Entry> {
     if (sessions.size >= LIMITS.mcpSessionsMax) await endIdlest(sessions)
     const id = random(ID_BYTES).toString('hex')
-    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: () => id, maxRequestBodySize: LIMITS.mcpBodyBytesMax })
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => id,
+      maxRequestBodySize: LIMITS.mcpBodyBytesMax,
+    })
     let isOver = false
     const entry: Entry = { transport, lease, owner: ownerOf(server, lease), underWay: 0, idle: undefined }
     // What a server sets when it is connected is called after this.
@@ -154,9 +158,33 @@ async function handle(entry: Entry, request: IncomingMessage, response: ServerRe
   response.setTimeout(LIMITS.mcpStalledMs, () => response.destroy())
   const caller: McpCaller = { lease, gone: gone.signal, isBehind: () => response.writableNeedDrain }
   const auth: AuthInfo = { token: lease, clientId: '', scopes: [], extra: { caller } }
-  await transport.handleRequest(Object.assign(request, { auth }), response, body)
+  const answered = await transport.handleRequest(requestOf(request), { parsedBody: body, authInfo: auth })
   // It was refused, and has no id that a client could know.
   if (transport.sessionId === undefined) await transport.close()
+  await send(answered, response, gone.signal)
+}
+
+const FIELDS = ['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version', 'last-event-id'] as const
+
+/** Of the head what the protocol has, and not the lease. */
+function requestOf({ method = 'GET', headers }: IncomingMessage): Request {
+  const sent = FIELDS.flatMap((name): [string, string][] => (headers[name] === undefined ? [] : [[name, String(headers[name])]]))
+  return new Request('http://sallyport/mcp', { method, headers: sent })
+}
+
+/** The SDK's own way from one kind of answer to the other prints what breaks off to stdout, where a gate may have its controller. */
+async function send({ status, headers, body }: Response, response: ServerResponse, gone: AbortSignal): Promise<void> {
+  response.writeHead(status, Object.fromEntries(headers))
+  if (body === null) return void response.end()
+  // A stream says that it has begun before it has something to say.
+  response.flushHeaders()
+  const reader = body.getReader()
+  const cancel = (): void => void reader.cancel().catch(() => undefined)
+  gone.addEventListener('abort', cancel, { once: true })
+  if (gone.aborted) cancel()
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read())
+    if (!response.write(piece.value)) await once(response, 'drain', { signal: gone }).catch(() => undefined)
+  response.end()
 }
 
 /** @throws SallyportError overloaded */
@@ -171,7 +199,7 @@ function ownerOf(server: string, lease: string): string {
 }
 
 /** The SDK leaves the stream of a call that was cancelled open, and its id in its tables, for as long as the session lasts. */
-function abandon(transport: StreamableHTTPServerTransport, call: RequestId): void {
+function abandon(transport: WebStandardStreamableHTTPServerTransport, call: RequestId): void {
   transport.closeSSEStream(call)
   // Without a stream nobody is told this: it only clears the tables.
   transport.send({ jsonrpc: '2.0', id: call, error: { code: REFUSED, message: 'cancelled' } }).catch(() => undefined)

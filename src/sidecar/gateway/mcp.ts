@@ -20,6 +20,7 @@ import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
 import { VERSION } from '../../kernel/version.ts'
 import type { AgentMethod, RequestView } from '../../wire/agent-requests.ts'
+import { refusalOf } from '../egress/refuse.ts'
 import { callerOf, createMcpSessions, type McpRequest, type McpSession, type McpSessions } from './mcp-sessions.ts'
 import { createMcpTasks, type McpTasks } from './mcp-tasks.ts'
 import { faultResult, INSTRUCTIONS, isBeginning, methodOfTool, resultOf, toolsOf } from './mcp-tools.ts'
@@ -46,18 +47,18 @@ export type Mcp = AsyncDisposable & {
 }
 
 /** One client's server: what of the tools it was told. */
-type Told = { readonly server: Server; tools: string }
+type ToldClient = { readonly server: Server; tools: string }
 
 export function createMcp({ methods, system, checkLease }: McpParts): Mcp {
   const sessions = createMcpSessions(system)
   const tasks = createMcpTasks(methods, system)
-  const told = new Set<Told>()
+  const clients = new Set<ToldClient>()
 
   async function connect(session: McpSession): Promise<void> {
     const server = createServer({ methods, tasks, session, system })
-    const entry: Told = { server, tools: methods.enabled().join() }
-    told.add(entry)
-    Object.assign(server, { onclose: () => void told.delete(entry) })
+    const entry: ToldClient = { server, tools: methods.enabled().join() }
+    clients.add(entry)
+    Object.assign(server, { onclose: () => void clients.delete(entry) })
     await server.connect(session.transport)
   }
 
@@ -67,7 +68,7 @@ export function createMcp({ methods, system, checkLease }: McpParts): Mcp {
     async review() {
       await sessions.review(checkLease)
       const tools = methods.enabled().join()
-      for (const entry of told) {
+      for (const entry of clients) {
         if (entry.tools === tools) continue
         entry.tools = tools
         await entry.server.sendToolListChanged().catch(() => undefined)
@@ -100,19 +101,28 @@ function createServer(parts: ServerParts): Server {
   )
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: toolsOf(methods.enabled()) }))
   server.setRequestHandler(CallToolRequestSchema, (request, extra) => callTool(parts, request.params, extra))
-  server.setRequestHandler(GetTaskRequestSchema, ({ params }, extra) =>
-    tasks.get(callerOf(extra.authInfo).lease, params.taskId, signalOf(extra)),
-  )
+  server.setRequestHandler(GetTaskRequestSchema, ({ params }, extra) => told(tasks.get(leaseOf(extra), params.taskId, signalOf(extra))))
   server.setRequestHandler(GetTaskPayloadRequestSchema, ({ params }, extra) =>
-    tasks.result(callerOf(extra.authInfo).lease, params.taskId, signalOf(extra)),
+    told(tasks.result(leaseOf(extra), params.taskId, signalOf(extra))),
   )
-  server.setRequestHandler(ListTasksRequestSchema, ({ params }, extra) =>
-    tasks.list(callerOf(extra.authInfo).lease, params?.cursor, signalOf(extra)),
-  )
+  server.setRequestHandler(ListTasksRequestSchema, ({ params }, extra) => told(tasks.list(leaseOf(extra), params?.cursor, signalOf(extra))))
   server.setRequestHandler(CancelTaskRequestSchema, ({ params }, extra) =>
-    tasks.cancel(callerOf(extra.authInfo).lease, params.taskId, signalOf(extra)),
+    told(tasks.cancel(leaseOf(extra), params.taskId, signalOf(extra))),
   )
   return server
+}
+
+const leaseOf = ({ authInfo }: Extra): string => callerOf(authInfo).lease
+
+/** What a handler rejects with is told as it is: of a fault of ours that is nothing. @throws McpError */
+async function told<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof McpError) throw error
+    const { code, message, hint } = refusalOf(error)
+    throw new McpError(ErrorCode.InternalError, message, { code, ...(hint !== undefined && { hint }) })
+  }
 }
 
 /** It validates what a person typed for a server that asked: this one asks by other ways. */

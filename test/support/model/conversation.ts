@@ -17,7 +17,10 @@ export type Dialect = {
   readonly looksFirst?: (body: unknown) => Reply | undefined
   readonly read: (body: unknown) => Turn
   /** Content type and body of the answer. `path` and `body` say whether it is wanted as events. */
-  readonly write: (reply: Reply, request: { readonly path: string; readonly body: unknown; readonly id: string }) => {
+  readonly write: (
+    reply: Reply,
+    request: { readonly path: string; readonly body: unknown; readonly id: string },
+  ) => {
     readonly type: string
     readonly text: string
   }

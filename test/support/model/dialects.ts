@@ -27,7 +27,8 @@ const MESSAGES: Dialect = {
     }
   },
   write(reply, { body, id }) {
-    const block = 'tool' in reply ? { type: 'tool_use', id: `toolu_${id}`, name: reply.tool, input: reply.args } : { type: 'text', ...reply }
+    const block =
+      'tool' in reply ? { type: 'tool_use', id: `toolu_${id}`, name: reply.tool, input: reply.args } : { type: 'text', ...reply }
     const reason = 'tool' in reply ? 'tool_use' : 'end_turn'
     const usage = { input_tokens: 10, output_tokens: 10 }
     const model = partOf(body)['model']
@@ -35,7 +36,8 @@ const MESSAGES: Dialect = {
     if (partOf(body)['stream'] !== true)
       return { type: JSON_TYPE, text: JSON.stringify({ ...message, content: [block], stop_reason: reason, usage }) }
     const empty = 'tool' in reply ? { ...block, input: {} } : { type: 'text', text: '' }
-    const delta = 'tool' in reply ? { type: 'input_json_delta', partial_json: JSON.stringify(reply.args) } : { type: 'text_delta', ...reply }
+    const delta =
+      'tool' in reply ? { type: 'input_json_delta', partial_json: JSON.stringify(reply.args) } : { type: 'text_delta', ...reply }
     return {
       type: EVENTS,
       text: events([
@@ -128,7 +130,11 @@ const COMPLETIONS: Dialect = {
     }
   },
   write(reply, { body, id }) {
-    const call = 'tool' in reply && { id: `call_${id}`, type: 'function', function: { name: reply.tool, arguments: JSON.stringify(reply.args) } }
+    const call = 'tool' in reply && {
+      id: `call_${id}`,
+      type: 'function',
+      function: { name: reply.tool, arguments: JSON.stringify(reply.args) },
+    }
     const said = call === false ? { content: 'text' in reply ? reply.text : '' } : { content: null, tool_calls: [{ index: 0, ...call }] }
     const reason = call === false ? 'stop' : 'tool_calls'
     const usage = { prompt_tokens: 10, completion_tokens: 10, total_tokens: 20 }

@@ -147,3 +147,41 @@ test('the end of a session withdraws all that it asked for, and nothing of it go
   assert.equal((await request).signal.aborted, true)
   await assert.rejects(book.await('one', view.id, 0, NEVER), { code: 'request_not_found' })
 })
+
+for (const { what, stdout, stderr, isCut } of [
+  { what: 'words', stdout: 'x'.repeat(LIMITS.commandOutputBytesMax), stderr: 'y'.repeat(LIMITS.commandOutputBytesMax), isCut: false },
+  {
+    what: 'control characters',
+    stdout: '\0'.repeat(LIMITS.commandOutputBytesMax),
+    stderr: '\u0001'.repeat(LIMITS.commandOutputBytesMax),
+    isCut: true,
+  },
+])
+  test(`an ended request with as much output as is kept, of ${what}, goes through the channel, ${isCut ? 'the end of it' : 'whole'}`, async () => {
+    const book = createRequestBook(system, faultEnding)
+    const { id } = book.begin('one', 'host.run', async () => ({ status: 'done', stdout, stderr }))
+    const view = await book.await('one', id, 60_000, NEVER)
+    assert.ok(Buffer.byteLength(JSON.stringify(view)) <= LIMITS.requestAnswerBytesMax + 1_024)
+    assert.ok(LIMITS.requestAnswerBytesMax + 1_024 < LIMITS.controlPushBytesMax)
+    assert.deepEqual([view.truncated === true, view.stdout === stdout, stdout.endsWith(view.stdout ?? '-')], [isCut, !isCut, true])
+  })
+
+test('pieces of one answer are as many as fit: none is left out, and none comes twice', async () => {
+  const { book, view, resolve, request } = opened()
+  const { print } = await request
+  const texts = Array.from({ length: LIMITS.outputPiecesAtOnceMax + 40 }, (_, n) => (n % 50 === 0 ? 'x'.repeat(20_000) : `${n}\n`))
+  for (const text of texts) print('stdout', Buffer.from(text))
+  resolve('done')
+  await book.await('one', view.id, 60_000, NEVER)
+  const seen: string[] = []
+  for (let after = 0; ;) {
+    const { pieces, next, lost, isEnded } = await book.output('one', view.id, after, 0, NEVER)
+    assert.equal(lost, false)
+    assert.ok(pieces.length <= LIMITS.outputPiecesAtOnceMax)
+    assert.ok(pieces.reduce((sum, { text }) => sum + text.length, 0) <= LIMITS.outputCharsAtOnceMax)
+    seen.push(...pieces.map(({ text }) => text))
+    after = next
+    if (isEnded) break
+  }
+  assert.deepEqual(seen, texts)
+})

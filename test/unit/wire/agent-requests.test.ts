@@ -122,6 +122,6 @@ test('a field with a long name or one that no terminal should see is named in sh
   for (const name of ['x'.repeat(10_000), '\u001b[2J\u202eevil'])
     assert.throws(
       () => parseAgentParams('host.run', { argv: ['id'], [name]: 1 }),
-      ({ message }: Error) => message.length < 300 && !/[\u001b\u202e]/.test(message),
+      ({ message }: Error) => message.length < 300 && /^[ -~]+$/.test(message),
     )
 })
