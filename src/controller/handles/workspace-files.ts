@@ -8,10 +8,9 @@ import { shown } from '../../kernel/shown.ts'
 import type { PinnedFile } from '../../wire/question.ts'
 import { isHidden, readHidePatterns, type HidePattern } from '../sessions/hide-patterns.ts'
 import { isWithin } from '../sessions/real-path.ts'
+import { PINNED } from '../sessions/sessions.ts'
 
 const IN_CONTAINER = '/workspace'
-/** Where copies lie: nothing above it is the agent's. A mount over a file of the workspace would end when the agent removes the file. */
-const PINNED = '/sallyport/pinned'
 
 /** A file that an argument names, as it was when it was looked at. */
 export type HeldFile = PinnedFile & { readonly content: Buffer }
@@ -63,6 +62,7 @@ export async function filesOf(argv: readonly string[], view: WorkspaceView): Pro
       if (found === undefined) continue
       if (held.length >= LIMITS.siblingPinnedFilesMax) throw tooMuch(argument, `there are more than ${LIMITS.siblingPinnedFilesMax}`)
       bytesLeft -= found.content.length
+      // Nothing above it is the agent's. A mount over a file of the workspace would end when the agent removes the file.
       const at = posix.join(PINNED, String(held.length), posix.basename(found.path))
       held.push({ argument, prefix, ...found, at })
       break
