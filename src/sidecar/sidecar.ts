@@ -127,7 +127,6 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const asked = controlled?.ask ?? config.ask
   const inside = buildInside(config, parts, { enforcement, exchanges, audit, trust, authority, checkLease, asked, log, system })
   const { front, listeners, ownPorts, allowsClient, live, upstreams, forget } = inside
-  parts.defer(() => endListeners(listeners, front))
   const caPem = authority.certificatePem
   const knowsName = knownNames(enforcement)
   const listening = new Set<() => void>()
@@ -211,6 +210,7 @@ function buildInside(config: SidecarConfig, parts: AsyncDisposableStack, from: I
   const contexts = createContexts(from.authority, system)
   const inbound = { ...shared, contexts, connections: createConnections(), isResolver: config.dns.length > 0, system }
   const front = createFront({ ...inbound, handle })
+  parts.defer(() => endListeners(listeners, front))
   return { ...inbound, ...credentials, handle, front, listeners, ownPorts, elsewhere, allowsClient }
 }
 

@@ -123,7 +123,7 @@ process.stdout.write('{"jsonrpc":"2.0","id":' + id + ',"result":{"text":"' + ${e
   for (const spelling of [TOOL_CANARY, JSON.stringify(TOOL_CANARY).slice(1, -1), Buffer.from(TOOL_CANARY).toString('base64').slice(0, -2)])
     assert.ok(!answer.includes(spelling), answer)
   await servers.tools.endSession(SESSION)
-  const [ended] = servers.audited.filter((event) => event.event === 'tool_ended')
+  const ended = servers.audited.find((event) => event.event === 'tool_ended')
   assert.ok(ended?.event === 'tool_ended' && (ended.scrubbed ?? 0) >= 3)
 })
 

@@ -49,6 +49,8 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/cli/send-answer.ts',
     'src/controller/executor/joint-redaction.ts',
     'src/controller/handles/use-values.ts',
+    'src/controller/mcp-servers/operator-servers.ts',
+    'src/controller/mcp-servers/tool-connections.ts',
     'src/controller/notify/ntfy.ts',
     'src/controller/notify/post.ts',
     'src/controller/presence/password.ts',

@@ -186,7 +186,9 @@ async function start(parts: ToolsParts, session: string, server: Stdio, connecti
       signal,
     )
     parts.log.info({ ...of, container: sibling.container }, 'an MCP server runs')
-    return openToolProcess(sibling, { name: server.name, secrets: [...secrets.values(), ...Object.values(values)], of, record, ...parts })
+    // A shorter one could not be told from ordinary text.
+    const sought = [...secrets.values(), ...Object.values(values)].filter((secret) => secret.reveal().length >= LIMITS.secretCharsMin)
+    return openToolProcess(sibling, { name: server.name, secrets: sought, of, record, ...parts })
   } catch (error) {
     await record(codeOf(error))
     if (error instanceof SallyportError) throw error
