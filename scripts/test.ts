@@ -9,6 +9,7 @@ import { bundle } from './build.ts'
 import { check } from './check.ts'
 import { ensureClients } from './clients.ts'
 import { ensureEngine } from './engine.ts'
+import { BUILT_HARNESSES, ensureHarnessImages } from './harness-images.ts'
 import { ensureImages } from './images.ts'
 import { ROOT, STATE, SetupError, main } from './steps.ts'
 
@@ -36,6 +37,11 @@ await main(async () => {
     inContainers && ensureBaseImage().then(ensureImages),
     BY_COMMAND.some(isMeant) && bundled(),
   ])
+  // Programs of agents are large, and come from their makers while other tests run. A test that needs one tells why it did not come.
+  if (files.some((file) => file.startsWith('test/docker/harness-')))
+    ensureBaseImage()
+      .then((base) => ensureHarnessImages(BUILT_HARNESSES, base))
+      .catch(() => {})
   // The tests come last: what stands at the end of the output is their count.
   const tested = await test(files)
   return checked && tested ? 0 : 1

@@ -14,7 +14,7 @@ const UP = 'sallyport up [--workspace DIR] [--harness NAME] [--policy FILE]… [
 const RUN = 'sallyport run [the same] -- CMD…'
 
 const FLAGS = `  --workspace DIR    what the agent works on (default: the current folder)
-  --harness NAME     claude, codex, gemini or opencode: its image, settings and policy
+  --harness NAME     claude, codex, gemini, opencode, copilot or cursor: its image, settings, tools and policy
   --policy FILE      policy of this session, over those of the operator; may be given several times
   --role NAME        the role's policy as well ($SALLYPORT_HOME/policies/roles/NAME.yaml)
   --image REF        the agent's image (default: the policy's, the harness's, else a plain one)

@@ -61,8 +61,8 @@ export const HOST_LIMITS = {
   /** A passphrase that is chosen; what opens something may be shorter. */
   passphraseCharsMin: 12,
   passphraseCharsMax: 1_024,
-  /** What a passphrase or password that is chosen now costs in scrypt, as N: 128 MiB of memory and a third of a second for each guess. */
-  scryptCost: 2 ** 17,
+  /** What a guess at a passphrase or password that is chosen now takes of memory, and a third of a second. */
+  scryptBytes: 128 * 1024 * 1024,
   /** What a vault may ask of scrypt, as N: 512 MiB of memory. Its record could be anybody's. */
   scryptCostMax: 2 ** 19,
   /** What an exported file may ask of PBKDF2: two seconds or so. */

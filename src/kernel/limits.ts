@@ -2,6 +2,7 @@ import { AGENT_LIMITS } from './agent-limits.ts'
 import { APPROVAL_LIMITS } from './approval-limits.ts'
 import { HOST_LIMITS } from './host-limits.ts'
 import { OPERATOR_LIMITS } from './operator-limits.ts'
+import { SERVER_LIMITS } from './server-limits.ts'
 
 /** Every bound of the product, by name. Units are in the names; each has the reason or the error that stands at it. */
 export const LIMITS = {
@@ -260,4 +261,5 @@ export const LIMITS = {
   ...AGENT_LIMITS,
   ...OPERATOR_LIMITS,
   ...APPROVAL_LIMITS,
+  ...SERVER_LIMITS,
 } as const

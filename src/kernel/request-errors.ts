@@ -111,7 +111,7 @@ export const REQUEST_ERRORS = {
   mcp_config_invalid: {
     to: 'operator',
     exit: 2,
-    means: 'mcp.json, or what a policy says of MCP servers, cannot be used: a server is not what it must be, or a secret has no value.',
+    means: 'What mcp.json or a policy says of MCP servers cannot be used: a server is not what it must be, or a secret has no value.',
   },
   mcp_server_unknown: { to: 'agent', status: 404, means: 'The session has no MCP server of that name that the gate stands before.' },
   mcp_server_failed: { to: 'agent', status: 502, means: 'The MCP server could not be started, ended, or said what is no message.' },

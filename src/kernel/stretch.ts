@@ -17,6 +17,8 @@ export const Stretching = z.strictObject({
 })
 export type Stretching = z.infer<typeof Stretching>
 
+/** RFC 7914 §2: 128 × r. */
+const BYTES_OF_N = 1024
 const SALT_BYTES = 16
 export const STRETCHED_BYTES = 32
 
@@ -24,7 +26,7 @@ const scryptOf = promisify<string, Buffer, number, { N: number; r: number; p: nu
 
 /** How a passphrase that is chosen now is stretched. */
 export function newStretching(system: { random(bytes: number): Buffer }): Stretching {
-  return { n: LIMITS.scryptCost, r: 8, p: 1, salt: system.random(SALT_BYTES).toString('hex') }
+  return { n: LIMITS.scryptBytes / BYTES_OF_N, r: 8, p: 1, salt: system.random(SALT_BYTES).toString('hex') }
 }
 
 /** The key, `STRETCHED_BYTES` that the caller wipes. */

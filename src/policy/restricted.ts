@@ -114,6 +114,10 @@ function describeEntry(section: string, raw: unknown): string {
       return `credential ${quote(valueAt(raw, ['id']))} writes secret ${quote(valueAt(raw, ['secret']))} for ${wordsOf(valueAt(raw, ['inject', 'domains']))}`
     case 'secrets':
       return `secret ${quote(valueAt(raw, ['name']))} is read from ${quote(valueAt(raw, ['source']))}`
+    case 'mcp_servers': {
+      const url = valueAt(raw, ['url'])
+      return `MCP server ${quote(valueAt(raw, ['name']))} ${url === undefined ? `runs "${wordsOf(valueAt(raw, ['command']))}"` : `is at ${quote(url)}`}`
+    }
     case 'routes':
       return `route ${quote(valueAt(raw, ['name']))} leads to ${quote(valueAt(raw, ['upstream']))}`
     default:

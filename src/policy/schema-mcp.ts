@@ -5,7 +5,7 @@ import { parseUpstream } from './routes.ts'
 import { Addresses, complaint, list, text } from './schema-fields.ts'
 import { imageProblem } from './session-values.ts'
 
-const TOOL = /^[^\s\u0000-\u001f]{1,128}$/
+const TOOL = /^[\x21-\x7e\u00a0-\u{10ffff}]{1,128}$/u
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
 
 const Name = text((value) => {

@@ -9,10 +9,11 @@ import { system as realSystem, type System } from '../kernel/system.ts'
 import { createAuthority, openAuthority, publishAuthority, type Authority } from '../pki/pki.ts'
 import type { Policy } from '../policy/policy.ts'
 import { createAsking, type AskOperator } from './egress/asking.ts'
+import type { Controlled } from './controlled.ts'
 import { createCredentialUse } from './credential-use.ts'
 import type { Enforcement } from './egress/enforced.ts'
 import { createExchanges, type Exchanges } from './egress/exchange.ts'
-import { createHandle } from './egress/handle.ts'
+import { createHandle, type Handle } from './egress/handle.ts'
 import { createLease, type CheckLease } from './egress/lease.ts'
 import { createLive } from './egress/live.ts'
 import { createLoad } from './egress/load.ts'
@@ -118,11 +119,7 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   await mkdir(config.caDir, { recursive: true })
   await publishAuthority(config.caDir, authority, publicRoots)
 
-  const audit = parts.use(await openOwnAudit(config, system, log))
-  await audit.append({ event: 'started', version: config.version, policy: enforcement().policy.digest })
-  parts.defer(() =>
-    audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
-  )
+  const audit = await beginAudit(config, parts, enforcement().policy.digest, system, log)
   const exchanges = createExchanges({ audit, log, system })
   // What runs when its connections end has its end recorded before the audit is closed.
   parts.defer(() => exchanges.settled())
@@ -130,16 +127,10 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const asked = controlled?.ask ?? config.ask
   const inside = buildInside(config, parts, { enforcement, exchanges, audit, trust, authority, checkLease, asked, log, system })
   const { front, listeners, ownPorts, allowsClient, live, upstreams, forget } = inside
-  parts.defer(() => endListeners(listeners, front))
   const caPem = authority.certificatePem
   const knowsName = knownNames(enforcement)
   const listening = new Set<() => void>()
-  const relay: RelayParts = {
-    servers: () => enforcement().policy.mcpServers,
-    handle: inside.handle,
-    askTool: controlled?.askTool ?? withoutController,
-    audit: (event) => audit.append(event),
-  }
+  const relay = relayOf(inside.handle, enforcement, audit, controlled)
   const ways = await openWays({ ...config, allowsClient }, parts, listeners, front, {
     onChange: (listener) => void listening.add(listener),
     knowsName,
@@ -219,7 +210,18 @@ function buildInside(config: SidecarConfig, parts: AsyncDisposableStack, from: I
   const contexts = createContexts(from.authority, system)
   const inbound = { ...shared, contexts, connections: createConnections(), isResolver: config.dns.length > 0, system }
   const front = createFront({ ...inbound, handle })
+  parts.defer(() => endListeners(listeners, front))
   return { ...inbound, ...credentials, handle, front, listeners, ownPorts, elsewhere, allowsClient }
+}
+
+/** What stands before the session's MCP servers. */
+function relayOf(handle: Handle, enforcement: Enforcement, audit: Audit, controlled: Controlled | undefined): RelayParts {
+  return {
+    servers: () => enforcement().policy.mcpServers,
+    handle,
+    askTool: controlled?.askTool ?? withoutController,
+    audit: (event) => audit.append(event),
+  }
 }
 
 async function drain(
@@ -240,6 +242,16 @@ async function drain(
   }
   listeners.closeConnections()
   await closed
+}
+
+/** From its first event on, until the rest is closed. */
+async function beginAudit(config: SidecarConfig, parts: AsyncDisposableStack, policy: string, system: System, log: Log) {
+  const audit = parts.use(await openOwnAudit(config, system, log))
+  await audit.append({ event: 'started', version: config.version, policy })
+  parts.defer(() =>
+    audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
+  )
+  return audit
 }
 
 /** Where a controller takes the lines they can be without a file. */

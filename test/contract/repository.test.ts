@@ -41,7 +41,7 @@ test('no source has more than 400 lines', () => {
   }
 })
 
-test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, unlocked with or filled in, and where the operator’s password is given or looked at, or that of a server or proxy of theirs', () => {
+test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, handed to a program beside the agent, unlocked with or filled in, and where the operator’s password is given or looked at, or that of a server or proxy of theirs', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [
     'src/cli/approver.ts',
@@ -49,6 +49,8 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/cli/send-answer.ts',
     'src/controller/executor/joint-redaction.ts',
     'src/controller/handles/use-values.ts',
+    'src/controller/mcp-servers/operator-servers.ts',
+    'src/controller/mcp-servers/tool-connections.ts',
     'src/controller/notify/ntfy.ts',
     'src/controller/notify/post.ts',
     'src/controller/presence/password.ts',
@@ -57,6 +59,9 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/controller/providers/references.ts',
     'src/controller/providers/vault-http.ts',
     'src/controller/session-secrets.ts',
+    'src/controller/sessions/sibling-shim.ts',
+    'src/controller/sessions/sibling-streams.ts',
+    'src/controller/sessions/sibling-wish.ts',
     'src/controller/terminal/redacted.ts',
     'src/credential/aws-signature.ts',
     'src/credential/body.ts',

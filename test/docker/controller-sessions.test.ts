@@ -73,7 +73,7 @@ test('I12 the agent is on the jail alone, which has two containers and no addres
   assert.doesNotMatch(stdout, /inet /)
 })
 
-test('the agent has the mounts that compose.yaml has, its resolver, and no other', () => {
+test('the agent has the mounts that compose.yaml has, its resolver, what was left for it, and no other', () => {
   const mounts = agent.Mounts.map(({ Destination, RW }) => `${Destination} ${RW ? 'rw' : 'ro'}`).toSorted()
   assert.deepEqual(mounts, [
     '/etc/group ro',
@@ -81,6 +81,7 @@ test('the agent has the mounts that compose.yaml has, its resolver, and no other
     '/etc/resolv.conf ro',
     '/etc/ssl/certs/ca-certificates.crt ro',
     '/sallyport ro',
+    '/sallyport/output ro',
     '/workspace rw',
   ])
 })

@@ -38,37 +38,10 @@ function open(folder: string): void {
   else chmodSync(folder, 0o777)
 }
 
-for (const { name, version } of [
-  { name: 'claude', version: /^\d+\.\d+\.\d+ \(Claude Code\)/ },
-  { name: 'codex', version: /^codex-cli \d+\.\d+/ },
-  { name: 'gemini', version: /^\d+\.\d+\.\d+/m },
-  { name: 'opencode', version: /^\d+\.\d+\.\d+/m },
-]) {
-  test(`I14 ${name} runs as the agent’s user in a hardened container, in the version that its image is pinned to`, async () => {
-    await ensureHarnessImages([name], await ensureBaseImage())
-    const { code, stdout, stderr } = await runIn(harnessOf(name, SETTING), [name, '--version'])
-    assert.equal(code, 0, stderr)
-    assert.match(stdout, version)
-  })
-}
-
-for (const { secret, said } of [
-  { secret: 'OPENAI_API_KEY', said: /API key configured|Logged in using an API key/ },
-  { secret: 'CODEX_ACCESS_TOKEN', said: /Logged in using ChatGPT/ },
-]) {
-  test(`codex takes its worthless login for ${secret} for one, and never sees the secret`, async () => {
-    await ensureHarnessImages(['codex'], await ensureBaseImage())
-    const { stdout, stderr } = await runIn(harnessOf('codex', { ...SETTING, secrets: [secret] }), ['codex', 'login', 'status'])
-    assert.match(stdout + stderr, said)
-  })
-}
-
-test('gemini has chosen how it logs in: without a network it fails to send, and does not ask', async () => {
-  await ensureHarnessImages(['gemini'], await ensureBaseImage())
-  const harness = harnessOf('gemini', { ...SETTING, secrets: ['GEMINI_API_KEY'] })
-  const { stdout, stderr } = await runIn(harness, ['timeout', '12', 'gemini', '-p', 'hello'])
-  assert.doesNotMatch(stdout + stderr, /set an Auth method/)
-  assert.match(stdout + stderr, /fetch failed|ENOTFOUND|EAI_AGAIN|Retrying/)
+test('codex takes its worthless login for a subscription for one, and never sees the secret', async () => {
+  await ensureHarnessImages(['codex'], await ensureBaseImage())
+  const { stdout, stderr } = await runIn(harnessOf('codex', { ...SETTING, secrets: ['CODEX_ACCESS_TOKEN'] }), ['codex', 'login', 'status'])
+  assert.match(stdout + stderr, /Logged in using ChatGPT/)
 })
 
 test('opencode finds the provider whose secret the policy has, and no other', async () => {

@@ -23,7 +23,6 @@ type Program = {
   /** Read-only, as it never writes them. */
   readonly settings: string
   readonly argv: (prompt: string) => readonly string[]
-  readonly version: RegExp
 }
 
 const PROGRAMS: readonly Program[] = [
@@ -36,7 +35,6 @@ const PROGRAMS: readonly Program[] = [
     way: 'http',
     settings: '.claude/settings.json',
     argv: (prompt) => ['claude', '-p', prompt, '--output-format', 'json'],
-    version: /\d+\.\d+\.\d+ \(Claude Code\)/,
   },
   {
     name: 'codex',
@@ -47,7 +45,6 @@ const PROGRAMS: readonly Program[] = [
     way: 'websocket',
     settings: '.codex/config.toml',
     argv: (prompt) => ['codex', 'exec', '--strict-config', '--json', prompt],
-    version: /codex-cli \d+\.\d+/,
   },
   {
     name: 'gemini',
@@ -59,7 +56,6 @@ const PROGRAMS: readonly Program[] = [
     settings: '.gemini/settings.json',
     // Without the name of a model it asks one first which to take.
     argv: (prompt) => ['gemini', '-p', prompt, '--model', 'gemini-2.5-pro', '--output-format', 'json'],
-    version: /^\d+\.\d+\.\d+/m,
   },
   {
     name: 'opencode',
@@ -70,7 +66,6 @@ const PROGRAMS: readonly Program[] = [
     way: 'http',
     settings: '.config/opencode/opencode.json',
     argv: (prompt) => ['opencode', 'run', '--model', 'anthropic/claude-opus-4-5', prompt],
-    version: /^\d+\.\d+\.\d+/m,
   },
   {
     name: 'copilot',
@@ -81,7 +76,6 @@ const PROGRAMS: readonly Program[] = [
     way: 'http',
     settings: '.copilot/mcp-config.json',
     argv: (prompt) => ['copilot', '-p', prompt, '--no-ask-user'],
-    version: /\d+\.\d+\.\d+/,
   },
 ]
 const TOOLS = ['host_run_capability', 'host_run', 'request_await']
@@ -113,6 +107,8 @@ let daemon: DaemonProcess
 const sessions = new Map<string, SessionView>()
 const ended = new Map<string, Outcome>()
 const workspaces = new Map<string, string>()
+const leases = new Map<string, string>()
+const found = new Map<string, { readonly files: string[]; readonly processes: string[]; readonly inspected: string }>()
 
 before(async () => {
   await ensureHarnessImages(BUILT_HARNESSES, await ensureBaseImage())
@@ -128,7 +124,12 @@ before(async () => {
   daemon = await place.startDaemon()
   for (const [name, key] of keys) await place.must(['secret', 'set', name], key)
   const prompt = `Have the host do this, please. run:${Buffer.from(JSON.stringify(['cat', 'known'])).toString('base64url')}`
-  await Promise.all(PROGRAMS.map((program) => runsOnce(program, prompt)))
+  // Two at a time: all at once would be late for their own limits of time on a machine with few processors.
+  const waiting = PROGRAMS.values()
+  const inTurn = async (): Promise<void> => {
+    for (const program of waiting) await runsOnce(program, prompt)
+  }
+  await Promise.all([inTurn(), inTurn()])
 })
 
 after(async () => {
@@ -149,18 +150,39 @@ async function runsOnce(program: Program, prompt: string): Promise<void> {
   sessions.set(name, session)
   await upstream.join(`sallyport-${session.id}-uplink`)
   ended.set(name, await inAgent(name, program.argv(prompt)))
+  const lease = (await inAgent(name, ['printenv', 'SALLYPORT_LEASE'])).stdout.trim()
+  leases.set(name, lease)
+  const needles = [...needlesOf(program), lease, 'SALLYPORT_LEASE']
+  const [files, processes, inspected] = await Promise.all([
+    searched(name, needles, 'grep -rhoaF -f - /home /tmp /run /workspace /sallyport /opt/sallyport-home'),
+    searched(name, needles, 'grep -hoaF -f - /proc/[0-9]*/environ /proc/[0-9]*/cmdline'),
+    capture('docker', ['inspect', '--format', '{{json .HostConfig}} {{json .Mounts}} {{json .Config}}', session.agent.container ?? '']),
+  ])
+  found.set(name, { files, processes, inspected: inspected.stdout })
+}
+
+/** In the spellings in which something might keep it. */
+function needlesOf(program: Program): string[] {
+  return [keyOf(program), Buffer.from(keyOf(program)).toString('base64').slice(0, -4)]
+}
+
+/** Those that a search in the agent’s container finds. They are no argument of it: it would find itself. */
+async function searched(name: string, needles: readonly string[], script: string): Promise<string[]> {
+  const argv = ['exec', '-i', sessions.get(name)?.agent.container ?? '', 'sh', '-c', `${script} 2>/dev/null`]
+  const { stdout } = await capture('docker', argv, { input: `${needles.join('\n')}\n` })
+  return stdout.split('\n').filter(Boolean)
 }
 
 /** Past the daemon: what the agent can do does not depend on it. */
 async function inAgent(name: string, argv: readonly string[]): Promise<Outcome> {
-  return await capture('docker', ['exec', sessions.get(name)?.agent.container ?? '', ...argv], { timeoutMs: 120_000 })
+  return await capture('docker', ['exec', sessions.get(name)?.agent.container ?? '', ...argv], { timeoutMs: 180_000 })
 }
 
 for (const program of PROGRAMS) {
-  const { name, host, field, prefix, way, settings, version } = program
+  const { name, host, field, prefix, way, settings } = program
   const models = async (): Promise<ModelRequest[]> => {
     const all = (await upstream.asked(host)).filter(({ tools, says }) => tools !== undefined && says !== undefined)
-    return all.filter(({ tools = [] }) => tools.length === 0 || tools.every((tool) => tool.startsWith(prefix)))
+    return all.filter(({ tools = [] }) => tools.every((tool) => tool.startsWith(prefix)))
   }
 
   test(`${name} finds the gate’s tools by itself, calls them without asking anybody, and its model learns what the host said`, async () => {
@@ -169,45 +191,47 @@ for (const program of PROGRAMS) {
     assert.match(stdout, new RegExp(`The host said: .*${known}`))
     assert.equal((await inAgent(name, ['cat', '/workspace/known'])).stdout, '')
     const asked = (await models()).filter(({ tools = [] }) => tools.length > 0)
-    for (const tool of TOOLS) assert.ok(asked.every(({ tools = [] }) => tools.includes(`${prefix}${tool}`)), tool)
+    for (const tool of TOOLS)
+      assert.ok(
+        asked.every(({ tools = [] }) => tools.includes(`${prefix}${tool}`)),
+        tool,
+      )
     const called = asked.map(({ says = '' }) => says.replace(prefix, ''))
     assert.deepEqual([called[0], called[1], called.at(-1)], ['host_run_capability', 'host_run', 'text'])
     assert.ok(asked.every((request) => request.way === way))
   })
 
-  test(`I1 ${name} reaches its model with the true key, which is nowhere in its container`, async () => {
+  test(`I1 ${name} reaches its model with the true key`, async () => {
     const value = keyOf(program)
-    const seen = createHash('sha256').update(field === 'authorization' ? `Bearer ${value}` : value).digest('hex')
+    const seen = createHash('sha256')
+      .update(field === 'authorization' ? `Bearer ${value}` : value)
+      .digest('hex')
     const requests = await upstream.asked(host)
     assert.ok(requests.length > 0)
     for (const { keys: fields, path } of requests) assert.deepEqual(fields, { [field]: seen }, path)
-    const { container = '' } = sessions.get(name)?.agent ?? {}
-    const search = '(cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; find /tmp /run /home /workspace /sallyport -type f -exec cat {} +) 2>/dev/null'
-    const places = [
-      (await inAgent(name, ['sh', '-c', search])).stdout,
-      (await capture('docker', ['inspect', container ?? ''])).stdout,
-      Object.values(ended.get(name) ?? {}).join('\n'),
-    ]
-    for (const text of places) assert.ok(text.length > 0 && !text.includes(value) && !text.includes(Buffer.from(value).toString('base64')))
   })
 
-  test(`I1 the lease of ${name}’s session is in no file, also after the program has called with it`, async () => {
-    const search = 'grep -rlF "$SALLYPORT_LEASE" /home /tmp /run /workspace /sallyport /opt/sallyport-home; grep -rlF sallyport /home | head -1'
-    const { stdout } = await inAgent(name, ['sh', '-c', search])
-    // That the search would find it: the name of the server is found.
-    assert.match(stdout, /^\/home\/agent\/\S+\n$/)
+  test(`I1 after ${name} has run, its key is nowhere in its container, and the lease in its environment alone`, async () => {
+    const { files, processes, inspected } = found.get(name) ?? assert.fail()
+    // That the search finds what is there: the variable’s name is in the program’s settings, its value in the environment.
+    assert.deepEqual([...new Set(files)], ['SALLYPORT_LEASE'])
+    assert.deepEqual(new Set(processes), new Set(['SALLYPORT_LEASE', leases.get(name)]))
+    const said = Object.values(ended.get(name) ?? {}).join('\n')
+    for (const text of [inspected, said]) for (const needle of needlesOf(program)) assert.ok(text.length > 0 && !text.includes(needle))
   })
 
   test(`${name} cannot change where its tools are, and leaves the workspace as it was`, async () => {
     const change = `echo x >> ~/${settings} || mv ~/${settings} ~/elsewhere || rm ~/${settings}`
     assert.notEqual((await inAgent(name, ['sh', '-c', change])).code, 0)
-    const { stdout } = await capture('git', ['-c', 'safe.directory=*', '-C', workspaces.get(name) ?? '', 'status', '--porcelain', '--ignored'])
+    const { stdout } = await capture('git', [
+      '-c',
+      'safe.directory=*',
+      '-C',
+      workspaces.get(name) ?? '',
+      'status',
+      '--porcelain',
+      '--ignored',
+    ])
     assert.equal(stdout, '')
-  })
-
-  test(`${name} is the version that its image is pinned to`, async () => {
-    const { code, stdout } = await inAgent(name, [name, '--version'])
-    assert.equal(code, 0)
-    assert.match(stdout, version)
   })
 }

@@ -100,7 +100,7 @@ require('node:net').createServer((s) => s.end(process.env.KEY)).listen(9000, '0.
 process.stdin.on('data', (d) => process.stdout.write(d)).on('end', () => process.exit(7))`
 
 test('a program beside the agent has its secrets, and nobody else: no configuration, argument, file, log, or process of the agent', async () => {
-  const reversed = CANARY.split('').reverse().join('')
+  const reversed = CANARY.split('').toReversed().join('')
   const values = { KEY: new Secret('key', reversed) }
   const image = await under.sessions.siblingImage('one')
   const node = await image.resolve('node')
@@ -123,7 +123,7 @@ test('a program beside the agent has its secrets, and nobody else: no configurat
 
   // Nowhere that the engine, its log or the host shows.
   const { rootFolder } = await under.engine.info()
-  const { stdout: shown } = await capture('docker', ['inspect', one.container, other.container, agent.Id, gate.Id, `${one.container}`])
+  const { stdout: shown } = await capture('docker', ['inspect', one.container, other.container, agent.Id, gate.Id])
   const { stdout: network } = await capture('docker', ['network', 'inspect', one.container])
   const { stdout: logged } = await capture('docker', ['logs', one.container])
   for (const secret of [reversed, ON_STDIN]) {
@@ -204,26 +204,6 @@ test('by its gate a sibling gets what the policy lets through, without a lease, 
   assert.match(rest.join(' '), /^lease=\.\nCapEff:\s*0+\n$/)
 })
 
-test('a pinned file is what was looked at, whatever the agent makes of the file that it was taken from', async () => {
-  const content = await readFile(join(under.workspace, 'run.sh'))
-  const target = '/sallyport/pinned/1/run.sh'
-  await using sibling = await start({
-    argv: [
-      'sh',
-      '-c',
-      'read -r _; sh /sallyport/pinned/1/run.sh; echo x > /sallyport/pinned/1/run.sh; rm -f /sallyport/pinned/1/run.sh; cat /sallyport/pinned/1/run.sh',
-    ],
-    stdin: 'open',
-    workspace: 'ro',
-    pinned: [{ target, content, executable: true }],
-  })
-  await under.run('one', ['sh', '-c', 'cd /workspace; echo echo evil > run.sh; rm run.sh; echo echo evil > run.sh'])
-  sibling.stdin.end('go\n')
-  const { stdout, stderr } = await ended(sibling)
-  assert.equal(stdout, 'as it was looked at\necho as it was looked at\n')
-  assert.match(stderr, /Read-only/)
-})
-
 test('hidden files of the workspace are hidden beside the agent too, also while it moves their folders about', async () => {
   const all = {
     argv: ['sh', '-c', 'cat $(find /workspace -type f); touch /workspace/mine; find /workspace -name "*.sh"'] as [string, ...string[]],
@@ -262,6 +242,26 @@ test('hidden files of the workspace are hidden beside the agent too, also while 
   await under.run('one', ['touch', '/tmp/stop'])
   await swaps.exitCode()
   assert.equal((await under.engine.inspect(session.agent.container ?? ''))?.State.Paused, false)
+})
+
+test('a pinned file is what was looked at, whatever the agent makes of the file that it was taken from', async () => {
+  const content = await readFile(join(under.workspace, 'run.sh'))
+  const target = '/sallyport/pinned/1/run.sh'
+  await using sibling = await start({
+    argv: [
+      'sh',
+      '-c',
+      'read -r _; sh /sallyport/pinned/1/run.sh; echo x > /sallyport/pinned/1/run.sh; rm -f /sallyport/pinned/1/run.sh; cat /sallyport/pinned/1/run.sh',
+    ],
+    stdin: 'open',
+    workspace: 'ro',
+    pinned: [{ target, content, executable: true }],
+  })
+  await under.run('one', ['sh', '-c', 'cd /workspace; echo echo evil > run.sh; rm run.sh; echo echo evil > run.sh'])
+  sibling.stdin.end('go\n')
+  const { stdout, stderr } = await ended(sibling)
+  assert.equal(stdout, 'as it was looked at\necho as it was looked at\n')
+  assert.match(stderr, /Read-only/)
 })
 
 test('a sibling ends by its command, its signal, its memory and its output, and leaves nothing of itself', async () => {
@@ -317,7 +317,9 @@ test('siblings end when their gate does, and when their session does', async () 
   process.kill(gate?.State.Pid ?? 0, 'SIGKILL')
   assert.equal((await first.exited).exitCode, 137)
   await first[Symbol.asyncDispose]()
-  for (let next = await heard.next(); next.value?.event !== 'gate_ready';) next = await heard.next()
+  let next = await heard.next()
+  while (next.done !== true && next.value.event !== 'gate_ready') next = await heard.next()
+  assert.equal(next.done, false)
   await onlySession()
   const last = await start({ argv: ['sleep', '600'] })
   await under.sessions.down('one')
@@ -328,7 +330,7 @@ test('siblings end when their gate does, and when their session does', async () 
 
 test('I40 a controller that dies at any step of a sibling leaves nothing of it to the next, whose session goes on', async () => {
   const home = await makeHome()
-  for (const death of ['createNetwork:before', 'connect:after', 'pause:after', 'create:before', 'start:after', 'running']) {
+  for (const death of ['connect:after', 'pause:after', 'create:before', 'running']) {
     const child = spawn(process.execPath, [join(import.meta.dirname, '../support/sibling-child.ts'), home, death], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })

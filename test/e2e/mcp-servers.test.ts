@@ -103,10 +103,7 @@ async function openElsewhere(host: string) {
           sessionIdGenerator: () => `session-${sessions.size}`,
           onsessioninitialized: (made) => void sessions.set(made, transport),
         })
-      if (known === undefined)
-        await toolServer((name) => void called.push(name), { TOOL_SECRET: ELSEWHERE_CANARY }).connect(
-          transport as Parameters<ReturnType<typeof toolServer>['connect']>[0],
-        )
+      if (known === undefined) await toolServer((name) => void called.push(name), { TOOL_SECRET: ELSEWHERE_CANARY }).connect(transport)
       await transport.handleRequest(request, response)
     })()
   })

@@ -161,7 +161,7 @@ test('I52 a yes is sent only when every row of its question was on the screen at
         if (Number.isNaN(seen.completeMs) && seen.rows.size >= lines.length && lines.length > 0) seen.completeMs = elapsedMs
       })
     }),
-    { numRuns: 600 },
+    { numRuns: 300 },
   )
   assert.ok(allowed > 0, 'some were allowed')
 })
@@ -176,7 +176,7 @@ test('what is asked, claimed or answered elsewhere never moves the selection, an
         assert.equal(view.opened?.id, before.opened?.id)
       })
     }),
-    { numRuns: 300 },
+    { numRuns: 200 },
   )
 })
 

@@ -93,7 +93,7 @@ test('what comes out does not depend on how the stream is cut, nor does the numb
         assert.equal(cut.hits, whole.hits)
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 200 },
   )
 })
 
@@ -116,7 +116,7 @@ test('a stream without a secret comes out as it went in, also when it has all bu
       assert.deepEqual(out, bytes)
       assert.equal(hits, 0)
     }),
-    { numRuns: 400 },
+    { numRuns: 250 },
   )
   fc.assert(
     fc.property(token, fc.uint8Array({ maxLength: 2_000 }), sizes, (secret, bytes, cuts) => {
@@ -147,7 +147,7 @@ for (const { minLength, maxLength, kind } of [
           else assert.equal(byte, bytes[i])
         }
       }),
-      { numRuns: 1_500 },
+      { numRuns: 800 },
     )
   })
 
@@ -158,6 +158,6 @@ test('how many bytes are held back does not depend on the secret: a text of the 
       const bytes = Buffer.from(guesses.map(([length, name, around]) => around + SPELLINGS[name]?.(secret.slice(0, length))).join(''))
       assert.deepEqual(redact([secret], bytes, cuts).sizes, redact([other], bytes, cuts).sizes)
     }),
-    { numRuns: 400 },
+    { numRuns: 250 },
   )
 })

@@ -42,19 +42,7 @@ export async function openContainerUpstream(hosts: readonly string[], program = 
   }
   const name = `upstream-${randomBytes(6).toString('hex')}`
   const mounts = [...program.mounts, '-v', `${folder}:/certificates:ro`]
-  await mustRun(
-    'run',
-    '-d',
-    '--label',
-    'sallyport.test=upstream',
-    '--name',
-    name,
-    '--user',
-    '0:0',
-    ...mounts,
-    AGENT_IMAGE,
-    ...program.argv,
-  )
+  await mustRun('run', '-d', '--label', 'sallyport.test=upstream', '--name', name, '--user', '0:0', ...mounts, AGENT_IMAGE, ...program.argv)
   const lines = async (): Promise<Record<string, string>[]> => {
     const { stdout } = await capture('docker', ['logs', name])
     return stdout

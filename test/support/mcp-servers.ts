@@ -100,7 +100,7 @@ export async function openServers({ policy, values = {}, vault = { TOOL_KEY: TOO
     const transport = new StreamableHTTPClientTransport(new URL(`/mcp/${server}`, origin), {
       requestInit: { headers: { authorization: `Bearer ${AGENT_LEASE}`, ...headers } },
     })
-    await made.connect(transport as Parameters<Client['connect']>[0])
+    await made.connect(transport)
     return Object.assign(made, {
       http: transport,
       async [Symbol.asyncDispose]() {

@@ -24,7 +24,8 @@ export function toolServer(onCall: (name: string) => void, env: NodeJS.ProcessEn
       case 'get_variables':
         return { content: [{ type: 'text', text: Object.keys(env).toSorted().join(' ') }] }
       case 'get_progress': {
-        const token = extra._meta?.progressToken
+        const { _meta: meta } = extra
+        const token = meta?.progressToken
         if (token !== undefined)
           await extra.sendNotification({ method: 'notifications/progress', params: { progressToken: token, progress: 1 } })
         await server.sendToolListChanged()

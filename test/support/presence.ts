@@ -8,9 +8,9 @@ import { openPresence, type Presence, type ProofPurpose, type SystemPrompt } fro
 import { temporaryFolder } from './audit.ts'
 
 /** What a look at a password costs where nothing lowers it. */
-export const REAL_COST = LIMITS.scryptCost
+export const REAL_COST = LIMITS.scryptBytes
 // Few claims are about what a look costs: for all others one is 40 ms in place of 500.
-Object.assign(LIMITS, { scryptCost: 2 ** 14 })
+Object.assign(LIMITS, { scryptBytes: 16 * 1024 * 1024 })
 
 export const PASSWORD = 'correct horse battery'
 export const password = (text = PASSWORD): { readonly kind: 'password'; readonly password: string } => ({

@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { VERSION } from '../../src/kernel/version.ts'
 import { SESSION, SIDECAR_LEASE } from './control.ts'
+import { CONTROL_PROTOCOL } from '../../src/wire/control.ts'
 
 export type RawFrame = Readonly<Record<string, unknown>>
 
@@ -17,7 +18,7 @@ export type RawPeer = Disposable & {
   toEnd(): Promise<string>
 }
 
-export const HELLO = { protocol: 2, image: VERSION, session: SESSION, agent: 'agent', lease: SIDECAR_LEASE }
+export const HELLO = { protocol: CONTROL_PROTOCOL, image: VERSION, session: SESSION, agent: 'agent', lease: SIDECAR_LEASE }
 
 export function framed(text: string | Buffer): Buffer {
   const body = Buffer.from(text)

@@ -1,6 +1,7 @@
 import { chmod, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { LIMITS } from '../../src/kernel/limits.ts'
 import { Secret } from '../../src/kernel/secret.ts'
 import { system } from '../../src/kernel/system.ts'
 import {
@@ -13,6 +14,10 @@ import {
   type VaultOptions,
 } from '../../src/vault/vault.ts'
 import { temporaryFolder } from './audit.ts'
+
+/** What a passphrase costs where nothing lowers it. */
+export const REAL_COST = LIMITS.scryptBytes
+Object.assign(LIMITS, { scryptBytes: 16 * 1024 * 1024 })
 
 export const PASSPHRASE = 'five words by sheer chance'
 

@@ -39,6 +39,20 @@ const LOGINS: Readonly<Record<string, Login>> = {
     inject: '{domains: [api.anthropic.com], methods: [GET, POST], header: X-Api-Key}',
     note: 'Other providers: OPENAI_API_KEY, GEMINI_API_KEY (policies/harness/opencode.yaml).',
   },
+  copilot: {
+    secret: 'COPILOT_GITHUB_TOKEN',
+    credential: 'copilot-token',
+    inject:
+      '{domains: [api.github.com, api.githubcopilot.com, api.individual.githubcopilot.com], methods: [GET, POST], header: Authorization, prefix: "Bearer "}',
+    note: 'For a business: api.business.githubcopilot.com as well (policies/harness/copilot.yaml).',
+  },
+  cursor: {
+    secret: 'CURSOR_API_KEY',
+    credential: 'cursor-key',
+    inject:
+      '{domains: [api2.cursor.sh], methods: [POST], paths: ["/auth/exchange_user_api_key"], header: Authorization, prefix: "Bearer "}',
+    note: 'What it is given for the key it holds itself (policies/harness/cursor.yaml).',
+  },
 }
 
 /** The policy, and the secrets that it wants in the vault. Names of the workspace stand in comments only, as printable ASCII on one line. */
@@ -111,7 +125,10 @@ function networkLines({ harness, detected, taken }: TextSetting): string[] {
     '  mode: restricted',
     '',
     ...(harness === undefined
-      ? ['  # What the agent’s own program needs passes in every mode: claude, codex, gemini, opencode.', '  # harness: claude']
+      ? [
+          '  # What the agent’s own program needs passes in every mode: claude, codex, gemini, opencode, copilot, cursor.',
+          '  # harness: claude',
+        ]
       : taken.harness === harness
         ? [`  # harness: ${harness} is in the global policy.`]
         : ['  # What the agent’s own program needs. It passes in every mode, and the log counts it apart.', `  harness: ${harness}`]),

@@ -80,11 +80,11 @@ function entryOf(name: string, server: z.infer<typeof Server>): ServerEntry {
   }
 }
 
-const FIELDS = ['type', 'command', 'args', 'env', 'url', 'headers', 'tools', 'workspace', 'image']
+const FIELDS: ReadonlySet<string> = new Set(['type', 'command', 'args', 'env', 'url', 'headers', 'tools', 'workspace', 'image'])
 
 function shapeProblem(raw: unknown): string {
   if (typeof raw !== 'object' || raw === null) return 'it must be a map'
-  const unknown = Object.keys(raw).filter((key) => !FIELDS.includes(key))
+  const unknown = Object.keys(raw).filter((key) => !FIELDS.has(key))
   if (unknown.length > 0) return `it has ${unknown.map((key) => `"${shown(key)}"`).join(', ')}, which nothing here reads`
   if ('command' in raw && 'url' in raw) return 'it has a command and a url: it is one of them'
   if (!('command' in raw) && !('url' in raw)) return 'it has neither a command nor a url'

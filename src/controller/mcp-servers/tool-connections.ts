@@ -40,60 +40,32 @@ type Stdio = Extract<McpServer, { readonly kind: 'stdio' }>
 
 export function createTools(parts: ToolsParts): Tools {
   const { system } = parts
-  /** By session and connection. */
-  const open = new Map<string, Map<string, Connection>>()
+  const open: Open = new Map()
   const passes = new Map<string, string>()
   const starting = createAllowances(system)
 
   const check = (session: string, { server, lease }: ToolRequest): void => {
     if (passes.get(`${session} ${server}`) !== lease) parts.checkLease(session, lease)
   }
-  const leave = (session: string, connection: string): void => {
-    const all = open.get(session)
-    all?.delete(connection)
-    if (all?.size === 0) open.delete(session)
-  }
-
-  async function begin(session: string, { server: name, connection }: ToolRequest, signal: AbortSignal): Promise<ToolAnswer> {
-    const server = contained(parts.entitledOf(session).policy.mcpServers, name)
-    const all = open.get(session) ?? new Map<string, Connection>()
-    if (all.has(connection)) throw new SallyportError('mcp_server_failed', 'that connection is open already')
-    const ofServer = [...all.values()].filter((one) => one.server === name).length
-    if (all.size >= LIMITS.toolConnectionsMax || ofServer >= LIMITS.toolConnectionsPerServerMax)
-      throw new SallyportError('overloaded', `${ofServer} clients use the MCP server "${name}" already, ${all.size} any server`, {
-        hint: 'end one of them',
-      })
-    starting.charge(session, LIMITS.toolStartsPerMinuteMax, LIMITS.toolStartsBurstMax, 'starts of MCP servers')
-    const abort = new AbortController()
-    const bound = AbortSignal.any([signal, abort.signal, AbortSignal.timeout(LIMITS.toolOpenMs)])
-    const opening = start(parts, session, server, connection, bound)
-    all.set(connection, { server: name, opening, abort })
-    open.set(session, all)
-    try {
-      const started = await opening
-      void started.ended.then(() => setTimeout(() => leave(session, connection), LIMITS.toolAbandonedMs).unref())
-      return {}
-    } catch (error) {
-      leave(session, connection)
-      throw error
-    }
-  }
-
   return {
     async call(session, request, signal) {
       check(session, request)
-      if (request.do === 'open') return begin(session, request, signal)
+      if (request.do === 'open') {
+        const charge = (): void =>
+          starting.charge(session, LIMITS.toolStartsPerMinuteMax, LIMITS.toolStartsBurstMax, 'starts of MCP servers')
+        return begin(parts, open, charge, session, request, signal)
+      }
       const found = open.get(session)?.get(request.connection)
       if (found?.server !== request.server) throw new SallyportError('mcp_server_failed', 'that connection is not open any more')
       if (request.do === 'close') {
-        leave(session, request.connection)
+        leave(open, session, request.connection)
         await end(found, 'closed')
         return {}
       }
       const running = await found.opening
       if (request.do === 'receive') {
         const answer = await running.receive(request.after ?? 0, signal)
-        if (answer.ended !== undefined) leave(session, request.connection)
+        if (answer.ended !== undefined) leave(open, session, request.connection)
         return answer
       }
       await running.send(request.message ?? '')
@@ -121,6 +93,47 @@ export function createTools(parts: ToolsParts): Tools {
       open.clear()
       await Promise.all(all.map((one) => end(one, 'controller ends')))
     },
+  }
+}
+
+/** By session and connection. */
+type Open = Map<string, Map<string, Connection>>
+
+function leave(open: Open, session: string, connection: string): void {
+  const all = open.get(session)
+  all?.delete(connection)
+  if (all?.size === 0) open.delete(session)
+}
+
+async function begin(
+  parts: ToolsParts,
+  open: Open,
+  charge: () => void,
+  session: string,
+  { server: name, connection }: ToolRequest,
+  signal: AbortSignal,
+): Promise<ToolAnswer> {
+  const server = contained(parts.entitledOf(session).policy.mcpServers, name)
+  const all = open.get(session) ?? new Map<string, Connection>()
+  if (all.has(connection)) throw new SallyportError('mcp_server_failed', 'that connection is open already')
+  const ofServer = [...all.values()].filter((one) => one.server === name).length
+  if (all.size >= LIMITS.toolConnectionsMax || ofServer >= LIMITS.toolConnectionsPerServerMax)
+    throw new SallyportError('overloaded', `${ofServer} clients use the MCP server "${name}" already, ${all.size} any server`, {
+      hint: 'end one of them',
+    })
+  charge()
+  const abort = new AbortController()
+  const bound = AbortSignal.any([signal, abort.signal, AbortSignal.timeout(LIMITS.toolOpenMs)])
+  const opening = start(parts, session, server, connection, bound)
+  all.set(connection, { server: name, opening, abort })
+  open.set(session, all)
+  try {
+    const started = await opening
+    void started.ended.then(() => setTimeout(() => leave(open, session, connection), LIMITS.toolAbandonedMs).unref())
+    return {}
+  } catch (error) {
+    leave(open, session, connection)
+    throw error
   }
 }
 
@@ -173,7 +186,9 @@ async function start(parts: ToolsParts, session: string, server: Stdio, connecti
       signal,
     )
     parts.log.info({ ...of, container: sibling.container }, 'an MCP server runs')
-    return openToolProcess(sibling, { name: server.name, secrets: [...secrets.values(), ...Object.values(values)], of, record, ...parts })
+    // A shorter one could not be told from ordinary text.
+    const sought = [...secrets.values(), ...Object.values(values)].filter((secret) => secret.reveal().length >= LIMITS.secretCharsMin)
+    return openToolProcess(sibling, { name: server.name, secrets: sought, of, record, ...parts })
   } catch (error) {
     await record(codeOf(error))
     if (error instanceof SallyportError) throw error

@@ -57,7 +57,7 @@ class Process implements ToolProcess {
   constructor(sibling: Sibling, parts: ToolProcessParts) {
     this.#sibling = sibling
     this.#parts = parts
-    this.#redactor = createRedactor(parts.secrets.filter((secret) => secret.reveal().length >= LIMITS.secretCharsMin))
+    this.#redactor = createRedactor(parts.secrets)
     this.#askedMs = this.#saidMs = parts.system.elapsed()
     this.#looking = setInterval(() => this.#look(), LIMITS.toolLookMs).unref()
     sibling.stdin.on('error', () => undefined)

@@ -79,17 +79,18 @@ class RelayedSession {
       onMessage: (message) => this.#toAgent(message),
       onEnd: (reason) => void this.#end(reason),
     })
-    const onclose = transport.onclose
-    transport.onclose = () => {
+    const { onclose } = transport
+    const closed = (): void => {
       onclose?.()
       this.#isEnded = true
       void this.#channel?.[Symbol.asyncDispose]()
     }
-    transport.onmessage = (message) => {
+    const received = (message: JSONRPCMessage): void => {
       const { id, method } = message as Message
-      if (method !== undefined && isId(id)) this.#pending.set(id, tokenOf(message as Message))
+      if (method !== undefined && isId(id)) this.#pending.set(id, tokenOf(message))
       this.#sending = this.#sending.then(() => this.#toServer(message as Message))
     }
+    Object.assign(transport, { onclose: closed, onmessage: received })
     await transport.start()
   }
 
@@ -162,7 +163,7 @@ class RelayedSession {
 
   async #end({ code, message, hint }: SallyportError): Promise<void> {
     if (this.#isEnded) return
-    for (const id of [...this.#pending.keys()]) await this.#answer(id, REFUSED, message, { code, ...(hint !== undefined && { hint }) })
+    for (const id of this.#pending.keys().toArray()) await this.#answer(id, REFUSED, message, { code, ...(hint !== undefined && { hint }) })
     await this.#session.transport.close()
   }
 }
@@ -172,6 +173,6 @@ function isId(id: unknown): id is RequestId {
 }
 
 function tokenOf({ params }: Message): unknown {
-  const meta = typeof params === 'object' && params !== null && '_meta' in params ? params._meta : undefined
+  const { _meta: meta } = (typeof params === 'object' && params !== null ? params : {}) as { readonly _meta?: unknown }
   return typeof meta === 'object' && meta !== null && 'progressToken' in meta ? meta.progressToken : undefined
 }

@@ -30,22 +30,22 @@ export async function openToolChannel(ask: AskTool, server: string, pass: string
   const connection = randomUUID().replaceAll('-', '')
   const say = async (what: Omit<ToolRequest, 'lease' | 'server' | 'connection'>, timeoutMs: number): Promise<ToolAnswer> =>
     FROM_SIDECAR.TOOL.result.parse(await ask({ lease: pass, server, connection, ...what }, timeoutMs))
-  let isClosed = false
+  const closing = new AbortController()
   await say({ do: 'open' }, LIMITS.toolOpenMs)
   void receive()
 
   async function receive(): Promise<void> {
     let after = 0
     try {
-      while (!isClosed) {
+      while (!closing.signal.aborted) {
         const { messages = [], next = after, ended } = await say({ do: 'receive', after }, LIMITS.toolReceiveMs + LIMITS.requestAnswerMs)
         after = next
-        for (const text of messages) if (!isClosed) await events.onMessage(JSON.parse(text) as Message)
+        for (const text of messages) if (!closing.signal.aborted) await events.onMessage(JSON.parse(text) as Message)
         if (ended !== undefined) throw new SallyportError('mcp_server_failed', `the MCP server "${server}" ${ended}`)
       }
     } catch (error) {
-      if (isClosed) return
-      isClosed = true
+      if (closing.signal.aborted) return
+      closing.abort()
       const reason =
         error instanceof SallyportError
           ? error
@@ -64,8 +64,8 @@ export async function openToolChannel(ask: AskTool, server: string, pass: string
       await say({ do: 'send', message: text }, LIMITS.controlAnswerMs)
     },
     async [Symbol.asyncDispose]() {
-      if (isClosed) return
-      isClosed = true
+      if (closing.signal.aborted) return
+      closing.abort()
       await say({ do: 'close' }, LIMITS.controlAnswerMs).catch(() => undefined)
     },
   }

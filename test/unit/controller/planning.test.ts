@@ -74,7 +74,23 @@ for (const { what, asked, policy, harness } of [
   { what: 'none, asked for', asked: 'plain', policy: '', harness: undefined },
 ])
   test(`the harness of ${what} is ${harness ?? 'none'}`, async () => {
-    const file = join(folder, 'policy.yaml')
-    await writeFile(file, `version: 1\n${policy}`)
-    assert.equal((await planOf(file, asked)).harness, harness)
+    assert.equal((await planOf(await policyOf(policy), asked)).harness, harness)
   })
+
+async function policyOf(text: string): Promise<string> {
+  const file = join(folder, 'policy.yaml')
+  await writeFile(file, `version: 1\n${text}`)
+  return file
+}
+
+test('an image of ours is made on this machine: where it is missing the plan says how, and none of a stranger’s is fetched by its name', async () => {
+  const { image, imageHint } = (await planOf(await policyOf(''), 'claude')).agent
+  assert.match(image, /^sallyport\/agent-claude:/)
+  assert.match(imageHint ?? '', new RegExp(`docker build .* --target claude --tag ${image} `))
+})
+
+test('a harness whose program nobody can fetch wants an image of the operator’s own', async () => {
+  await assert.rejects(planOf(await policyOf(''), 'cursor'), { code: 'image_missing', hint: /--image REF/ })
+  const { image, imageHint } = (await planOf(await policyOf('session: {image: "mine/cursor:1"}\n'), 'cursor')).agent
+  assert.deepEqual([image, imageHint], ['mine/cursor:1', undefined])
+})

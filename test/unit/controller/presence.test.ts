@@ -88,9 +88,9 @@ for (const { text, why } of [
   })
 
 test('the file is the owner’s alone, has the parameters of scrypt, and no password', async (t) => {
-  const { scryptCost } = LIMITS
-  t.after(() => Object.assign(LIMITS, { scryptCost }))
-  Object.assign(LIMITS, { scryptCost: REAL_COST })
+  const { scryptBytes } = LIMITS
+  t.after(() => Object.assign(LIMITS, { scryptBytes }))
+  Object.assign(LIMITS, { scryptBytes: REAL_COST })
   await using setting = await presenceHome()
   await (await setting.open()).setPassword(undefined, secret(PASSWORD))
   const { n, r, p, salt, key, ...rest } = JSON.parse(await readFile(setting.file, 'utf8')) as Record<string, unknown>

@@ -3,10 +3,11 @@ import { chmod, link, mkdir, readFile, rename, symlink, writeFile } from 'node:f
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { SallyportError } from '../../../src/kernel/errors.ts'
+import { LIMITS } from '../../../src/kernel/limits.ts'
 import { Secret } from '../../../src/kernel/secret.ts'
 import { system } from '../../../src/kernel/system.ts'
 import { createVault, openKeyring, openVault, UNLOCK_METHODS } from '../../../src/vault/vault.ts'
-import { memoryKeyring, PASSPHRASE, secret, unlockWith, valuesOf, vaultHome } from '../../support/vault.ts'
+import { memoryKeyring, PASSPHRASE, REAL_COST, secret, unlockWith, valuesOf, vaultHome } from '../../support/vault.ts'
 
 const ELSE = { passphrase: () => Promise.resolve(new Secret('passphrase', 'another passphrase')) }
 
@@ -97,7 +98,10 @@ for (const { why, lock } of [
   })
 }
 
-test('cheaper scrypt written into the record opens nothing', async () => {
+test('cheaper scrypt written into the record opens nothing', async (t) => {
+  const { scryptBytes } = LIMITS
+  t.after(() => Object.assign(LIMITS, { scryptBytes }))
+  Object.assign(LIMITS, { scryptBytes: REAL_COST })
   await using home = await vaultHome()
   await (await home.create('passphrase'))[Symbol.asyncDispose]()
   home.raw((db) => db.exec(`UPDATE vault SET lock = replace(lock, '131072', '16384')`))

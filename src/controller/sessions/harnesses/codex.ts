@@ -1,3 +1,4 @@
+import { stringify } from 'smol-toml'
 import { LIMITS } from '../../../kernel/limits.ts'
 import { json, OPENAI_KEY, type HarnessSetting, type Login, type McpServer, type Recipe } from './recipe.ts'
 import { isAtGate, OWN_SERVER } from './servers.ts'
@@ -22,47 +23,29 @@ export const CODEX: Recipe = {
 
 /** Its own sandbox needs namespaces, which the jail does not give: the jail is the sandbox. */
 function config({ workspace, mcpServers }: HarnessSetting): string {
-  return `check_for_update_on_startup = false
-cli_auth_credentials_store = "file"
-sandbox_mode = "danger-full-access"
-
-[analytics]
-enabled = false
-
-[otel]
-metrics_exporter = "none"
-
-# It would write its whole environment into a file, the lease as well.
-[features]
-shell_snapshot = false
-
-[projects.${toml(workspace)}]
-trust_level = "trusted"
-${[OWN_SERVER, ...mcpServers].map(serverTable).join('')}`
+  return `${stringify({
+    check_for_update_on_startup: false,
+    cli_auth_credentials_store: 'file',
+    sandbox_mode: 'danger-full-access',
+    analytics: { enabled: false },
+    otel: { metrics_exporter: 'none' },
+    // It would write its whole environment into a file, the lease as well.
+    features: { shell_snapshot: false },
+    projects: { [workspace]: { trust_level: 'trusted' } },
+    mcp_servers: Object.fromEntries([OWN_SERVER, ...mcpServers].map((server) => [server.name, registration(server)])),
+  })}\n`
 }
 
-function serverTable(server: McpServer): string {
-  const lines = [
-    ...('url' in server
-      ? [`url = ${toml(server.url)}`, ...(isAtGate(server) ? ['bearer_token_env_var = "SALLYPORT_LEASE"'] : [])]
-      : [`command = ${toml(server.command)}`, `args = [${server.args.map(toml).join(', ')}]`]),
-    `startup_timeout_sec = ${LIMITS.harnessToolStartMs / 1_000}`,
-    `tool_timeout_sec = ${LIMITS.harnessToolMs / 1_000}`,
-    ...(server === OWN_SERVER ? ['default_tools_approval_mode = "approve"'] : []),
-    ...('env' in server && Object.keys(server.env).length > 0
-      ? [
-          `env = { ${Object.entries(server.env)
-            .map(([name, value]) => `${toml(name)} = ${toml(value)}`)
-            .join(', ')} }`,
-        ]
-      : []),
-  ]
-  return `\n[mcp_servers.${toml(server.name)}]\n${lines.join('\n')}\n`
-}
-
-/** A basic string of TOML 1.0 has the escapes of JSON, and wants U+007F escaped as well. */
-function toml(text: string): string {
-  return JSON.stringify(text).replaceAll('\u007F', String.raw`\u007F`)
+function registration(server: McpServer): Record<string, unknown> {
+  const waits = { startup_timeout_sec: LIMITS.harnessToolStartMs / 1_000, tool_timeout_sec: LIMITS.harnessToolMs / 1_000 }
+  if (!('url' in server)) return { command: server.command, args: [...server.args], env: { ...server.env }, ...waits }
+  return {
+    url: server.url,
+    ...(isAtGate(server) && { bearer_token_env_var: 'SALLYPORT_LEASE' }),
+    ...waits,
+    // It waits for what it cannot do without; else its first turn may begin before it knows the tools.
+    ...(server === OWN_SERVER && { required: true, default_tools_approval_mode: 'approve' }),
+  }
 }
 
 /** As `codex login` writes it. */
