@@ -7,7 +7,7 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number]
 /** Columns of a table, in order; members that have none are in `other`, as JSON. */
 const COLUMNS: readonly string[] = (
   'time seq session workspace role agent event request question of state decision code rule ' +
-  'lane plane scheme host port method path status address bytes_up bytes_down duration_ms credential secret by tier digest hash'
+  'lane network plane scheme host port method path status address bytes_up bytes_down duration_ms credential secret by tier digest hash'
 ).split(' ')
 const KNOWN: ReadonlySet<string> = new Set(COLUMNS)
 

@@ -41,8 +41,8 @@ class OpenNetworks implements SideNetworks {
   readonly #open = new Map<string, Open>()
   /** The last change of each address, while it lasts. */
   readonly #changes = new Map<string, Promise<void>>()
-  /** Ends the wait of the openings that are asked for. */
-  readonly #waits = new Map<string, AbortController>()
+  /** What ends the waits of its openings. */
+  readonly #waits = new Map<string, Set<AbortController>>()
   #isOver = false
 
   constructor(parts: SideNetworksParts) {
@@ -59,17 +59,19 @@ class OpenNetworks implements SideNetworks {
 
   change(network: SideNetwork, isOpen: boolean): Promise<void> {
     const { address } = network
-    this.#waits.get(address)?.abort()
-    this.#waits.delete(address)
+    if (!isOpen) for (const waiting of this.#waits.get(address) ?? []) waiting.abort()
     const wait = new AbortController()
-    if (isOpen) this.#waits.set(address, wait)
+    const waits = this.#waits.get(address) ?? new Set()
+    this.#waits.set(address, waits.add(wait))
     const before = this.#changes.get(address) ?? Promise.resolve()
     const change = before.then(() => (isOpen ? this.#enter(network, wait.signal) : this.#leave(address)))
     const settled = change
       .catch(() => undefined)
       .then(() => {
-        if (this.#changes.get(address) === settled) this.#changes.delete(address)
-        if (this.#waits.get(address) === wait) this.#waits.delete(address)
+        waits.delete(wait)
+        if (this.#changes.get(address) !== settled) return
+        this.#changes.delete(address)
+        this.#waits.delete(address)
       })
     this.#changes.set(address, settled)
     return change
@@ -77,7 +79,7 @@ class OpenNetworks implements SideNetworks {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isOver = true
-    for (const wait of this.#waits.values()) wait.abort()
+    for (const waits of this.#waits.values()) for (const wait of waits) wait.abort()
     await Promise.all(this.#changes.values())
     await Promise.all([...this.#open.keys()].map((address) => this.#leave(address)))
   }

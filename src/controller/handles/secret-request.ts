@@ -85,7 +85,7 @@ async function granted(
     expires: new Date(system.now() + lifeOf(scope)).toISOString(),
   })
   // Whoever withdrew it, or whose session is over, gets none.
-  request.signal.throwIfAborted()
+  if (request.signal.aborted) throw new SallyportError('approval_cancelled', 'it was withdrawn before the handle was given')
   place(session)
   const { handle, lifeMs } = handles.grant(session, { name, scope, source })
   return { status: 'done', handle, expires_in: Math.floor(lifeMs / 1_000) }

@@ -283,13 +283,6 @@ export class SessionManager {
     this.#live.clear()
   }
 
-  #running(): { readonly id: string; readonly live: LiveSession; readonly gate: string | undefined }[] {
-    return this.#parts.state.live().flatMap((row) => {
-      const live = this.#live.get(row.id)
-      return row.state === 'running' && live !== undefined ? { id: row.id, live, gate: recordOf(row).ids.sidecar } : []
-    })
-  }
-
   /** What of them does not go now is removed with the session, or when the engine is back. Never rejects. */
   async #endSiblings(id: string, why: string): Promise<void> {
     const live = this.#live.get(id)
@@ -368,8 +361,9 @@ export class SessionManager {
       if (row.state !== 'running' || !this.#live.has(row.id)) continue
       await this.#lookAgain(row, 'agent', false)
       await this.#lookAgain(row, 'sidecar', true)
+      const held = this.#live.get(row.id)?.siblings.names
+      if (held !== undefined) await removeLeftSiblings(this.#parts, row.id, recordOf(row).ids.sidecar, held)
     }
-    for (const { id, live, gate } of this.#running()) await removeLeftSiblings(this.#parts, id, gate, live.siblings.names)
     await reapStrays(this.#parts, this.#planned)
   }
 

@@ -172,9 +172,9 @@ test('I14 a sibling is hardened as its agent is, with no more of anything, no le
   assert.deepEqual(sibling.HostConfig.ExtraHosts, ['sallyport:10.213.7.146'])
   assert.deepEqual(Object.keys(sibling.HostConfig.Tmpfs).toSorted(), ['/data', '/home/agent', '/run', '/tmp', '/workspace'])
   assert.ok(sibling.HostConfig.Mounts.every(({ ReadOnly }) => ReadOnly))
-  const names = sibling.Env.map((entry) => entry.slice(0, entry.indexOf('=')))
-  assert.ok(!names.includes('SALLYPORT_LEASE'))
-  for (const name of OWN_VARIABLES) if (name !== 'SALLYPORT_LEASE') assert.ok(names.includes(name), name)
+  const names = new Set(sibling.Env.map((entry) => entry.slice(0, entry.indexOf('='))))
+  assert.ok(!names.has('SALLYPORT_LEASE'))
+  for (const name of OWN_VARIABLES) if (name !== 'SALLYPORT_LEASE') assert.ok(names.has(name), name)
 })
 
 test('I14 a sibling of a large agent is given its own share and not the agent’s', () => {

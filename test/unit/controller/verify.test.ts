@@ -239,3 +239,17 @@ test('a jail as it was asked for has no difference', () => {
   const found = { ...NETWORK, Id: 'n', Containers: { c1: { Name: 'sallyport-x-agent' } } } as unknown as NetworkInspection
   assert.deepEqual(networkDifferences(JAIL, found, ['sallyport-x-agent']), [])
 })
+
+test('a gate may be on the network of a sibling at the address that it was given there, and on no other', () => {
+  const found = shown()
+  const networks = found.NetworkSettings.Networks as Record<string, { NetworkID: string; IPAddress: string }>
+  networks['side'] = { NetworkID: 'net3', IPAddress: '10.0.1.2' }
+  const differences = (visits: Record<string, { address: string }>) =>
+    containerDifferences(ASKED, found, ENGINE, new Map(Object.entries(visits)))
+  assert.deepEqual(differences({ side: { address: '10.0.1.2' } }), [])
+  assert.match(differences({}).join(), /the network side was added/)
+  assert.match(differences({ other: { address: '10.0.1.2' } }).join(), /the network side was added/)
+  assert.match(differences({ side: { address: '10.0.1.3' } }).join(), /the address on side is "10.0.1.2" instead of "10.0.1.3"/)
+  delete networks['side']
+  assert.deepEqual(differences({ side: { address: '10.0.1.2' } }), [])
+})
