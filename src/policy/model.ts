@@ -67,7 +67,7 @@ export type Route = {
   /** What holds for its requests. The id is `route:NAME`. */
   readonly rule: AllowedRule
   /** It leads to this MCP server, and is none that agents call by its name. */
-  readonly ofServer: string | undefined
+  readonly ofServer?: string
 }
 
 export type SecretDeclaration = {

@@ -43,7 +43,7 @@ export function toRoute({ name, upstream, credential, plaintext, addresses, plan
     name,
     ...parsed<Upstream>(parseUpstream(upstream)),
     credential,
-    ofServer,
+    ...(ofServer !== undefined && { ofServer }),
     rule: {
       id: `route:${name}`,
       tls: 'intercept',

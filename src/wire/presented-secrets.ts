@@ -43,7 +43,7 @@ export function useSections({ argv, image, program, environment, stdin, secrets,
       'secrets that it gets, and can do with as it likes',
       secrets.map(({ name, source }): Labelled => ['', withSource(name, source)]),
     ),
-    plain('workspace', 'workspace', [
+    plain('has_workspace', 'files of the workspace', [
       workspace === 'none'
         ? 'not there'
         : 'there, read-only: the program may read any file of it, and the agent can change those until then, but for the copies below',

@@ -5,7 +5,7 @@ import { MARKS, type Mark } from '../../src/kernel/shown-text.ts'
 import { visibleJson } from '../../src/kernel/visible.ts'
 import { presentQuestion, summaryOf } from '../../src/wire/presentation.ts'
 import type { Question } from '../../src/wire/question.ts'
-import { commandSubject, SHA, wishOf } from '../support/approvals.ts'
+import { commandSubject, secretSubject, SHA, useSubject, wishOf } from '../support/approvals.ts'
 
 function questionOf(more: Partial<Question> = {}): Question {
   const { expiresInMs: _left, ...wish } = wishOf()
@@ -18,7 +18,8 @@ const linesOf = (question: Question, name: string): readonly string[] =>
 const ALWAYS = 'risk reason rule near_miss session workspace role agent tier expires id digest'.split(' ')
 for (const { subject, names } of [
   { subject: commandSubject(), names: 'kind argv executable scripts cwd additions environment secrets sandbox' },
-  { subject: { kind: 'secret', name: 'TOKEN', scope: 'session' }, names: 'kind secret scope' },
+  { subject: secretSubject(), names: 'kind secret scope source state uses life of_workspace' },
+  { subject: useSubject(), names: 'kind argv program environment stdin secrets has_workspace cwd files network output' },
   {
     subject: { kind: 'domain', rule: 'r', lane: 'connect', host: 'a.com', port: 443, method: 'CONNECT' },
     names: 'kind host port method path way asking_rule',
@@ -79,7 +80,7 @@ for (const { what, more, mark } of [
   { what: 'an agent named in Cyrillic', more: { asker: { ...wishOf().asker, agent: '\u0441\u043E\u0440\u0443' } }, mark: 'look_alike' },
   {
     what: 'a secret with a zero-width joiner',
-    more: { subject: { kind: 'secret', name: 'TOK\u200DEN', scope: 'session' } },
+    more: { subject: secretSubject({ name: 'TOK\u200DEN' }) },
     mark: 'unseen',
   },
   { what: 'a reason that pushes the rest away', more: { reason: `ok${'\n'.repeat(200)}risk: safe` }, mark: 'blank_lines' },

@@ -41,6 +41,17 @@ test('no source has more than 400 lines', () => {
   }
 })
 
+test('what talks to the engine and what speaks MCP is imported in one place each', () => {
+  for (const [name, place] of [
+    ['dockerode', /^src\/controller\/sessions\/docker-engine\.ts$/],
+    ['@modelcontextprotocol/', /^src\/sidecar\/gateway\/mcp(?:-[a-z]+)?\.ts$/],
+  ] as const) {
+    const users = SOURCES.filter((file) => withoutComments(readProject(file)).includes(`from '${name}`))
+    assert.notEqual(users.length, 0, name)
+    for (const file of users) assert.match(file, place)
+  }
+})
+
 test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, handed to a program beside the agent, unlocked with or filled in, and where the operator’s password is given or looked at, or that of a server or proxy of theirs', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [

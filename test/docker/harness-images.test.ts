@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { ensureBaseImage } from '../../scripts/base-image.ts'
 import { ensureHarnessImages } from '../../scripts/harness-images.ts'
 import { STATE, capture, type Outcome } from '../../scripts/steps.ts'
+import { openSessions } from '../support/controller-sessions.ts'
 import { harnessOf, type Harness, type HarnessSetting } from '../../src/controller/sessions/harness.ts'
 
 const UID = 10_001
@@ -50,4 +51,10 @@ test('opencode finds the provider whose secret the policy has, and no other', as
   const { stdout, stderr } = await runIn(harness, ['opencode', 'auth', 'list'])
   assert.match(stdout + stderr, /ANTHROPIC_API_KEY/)
   assert.doesNotMatch(stdout + stderr, /OPENAI_API_KEY/)
+})
+
+test('an image that is made on this machine is not fetched where it is missing: the error says how it is made', async () => {
+  const [image, imageHint] = ['sallyport/agent-of-nobody:1', 'docker build it']
+  await using under = await openSessions({ plan: (plan) => ({ ...plan, agent: { ...plan.agent, image, imageHint } }) })
+  await assert.rejects(under.up(), { code: 'image_missing', message: `the engine has no image ${image}`, hint: imageHint })
 })

@@ -130,7 +130,7 @@ test('I11 without --ca-persist no key of the authority is on disk', async () => 
   assert.equal(found.stdout, '')
 })
 
-test('the gateway answers /healthz and /ca.crt, and 404 with a hint elsewhere', async () => {
+test('the gateway answers /healthz and /ca.crt, 405 to another method, and 404 with a hint elsewhere', async () => {
   await using proxy = await startProxy({ policy: POLICY, args: ['--gateway', '127.0.0.1:0'] })
   const at = `http://${proxy.ready.gateway}`
   const health = await fetch(`${at}/healthz`)
@@ -142,7 +142,7 @@ test('the gateway answers /healthz and /ca.crt, and 404 with a hint elsewhere', 
   assert.equal(missing.status, 404)
   assert.match(missing.headers.get('content-type') ?? '', /^application\/problem\+json/)
   assert.match(await missing.text(), /healthz/)
-  assert.equal((await fetch(`${at}/healthz`, { method: 'POST' })).status, 404)
+  assert.equal((await fetch(`${at}/healthz`, { method: 'POST' })).status, 405)
 })
 
 test('I4 the gate is no way to its own gateway, though the rule excepts its address', async () => {

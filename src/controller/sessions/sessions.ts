@@ -8,7 +8,7 @@ import { notRunning, recordOf, SessionManager } from './session-manager.ts'
 
 export type { SessionParts, SessionRecord, Sessions } from './session-parts.ts'
 export { checkWish, PINNED } from './sibling-wish.ts'
-export type { PinnedFile, Sibling, SiblingEnd, SiblingImage, SiblingWish } from './sibling.ts'
+export type { Sibling, SiblingEnd, SiblingImage, SiblingWish } from './sibling.ts'
 
 /** The sessions of one home. Nothing runs before `adopt`. */
 export function createSessions(parts: SessionParts): Sessions {
