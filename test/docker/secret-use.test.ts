@@ -12,6 +12,7 @@ import type { Question } from '../../src/wire/question.ts'
 import { capture } from '../../scripts/steps.ts'
 import { openDaemonPlace, type DaemonPlace, type DaemonProcess } from '../support/daemon-command.ts'
 import { eventually } from '../support/eventually.ts'
+import { MAIN } from '../support/main-file.ts'
 
 const NAME = 'POSTGRES_PROD_PASSWORD'
 const VALUE = `pg-${randomBytes(18).toString('base64')}/x=`
@@ -43,7 +44,7 @@ before(async () => {
   await place.must(['secret', 'set', NAME], VALUE)
   main = await up('main', workspace)
   other = await up('other', elsewhere)
-  watching = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts'), 'pending', '--watch', '--json'], {
+  watching = spawn(process.execPath, [MAIN, 'pending', '--watch', '--json'], {
     env: place.env,
     stdio: ['ignore', 'ignore', 'pipe'],
   })
