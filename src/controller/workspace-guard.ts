@@ -74,6 +74,7 @@ export function createWorkspaceGuard(
   }
 }
 
+/** I65 */
 async function beside(
   request: WorkspaceRequest,
   kept: unknown,

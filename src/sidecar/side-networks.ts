@@ -57,6 +57,7 @@ class OpenNetworks implements SideNetworks {
     for (const { ways } of this.#open.values()) ways.drain()
   }
 
+  // I61
   change(network: SideNetwork, isOpen: boolean): Promise<void> {
     const { address } = network
     if (!isOpen) for (const waiting of this.#waits.get(address) ?? []) waiting.abort()

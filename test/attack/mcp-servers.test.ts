@@ -36,7 +36,7 @@ async function rawClient(servers: Servers, server = 'tools') {
 
 const call = (name: unknown, more: object = {}): object => ({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name }, ...more })
 
-test('a tool that is left out is called in no spelling, before any list, in no batch and by no message without an id', async () => {
+test('I70 a tool that is left out is called in no spelling, before any list, in no batch and by no message without an id', async () => {
   await using servers = await openServers({ policy: toolPolicy('    tools: ["get_secret_length"]\n') })
   const client = await rawClient(servers)
   for (const body of [
@@ -109,7 +109,7 @@ if (method === 'initialize') return say({id, result: {protocolVersion: params.pr
 ${body} })`,
 ]
 
-test('a server that says its secret in any place of a message, or in any spelling of JSON, says nothing of it', async () => {
+test('I69 a server that says its secret in any place of a message, or in any spelling of JSON, says nothing of it', async () => {
   const escaped = String.raw`[...secret].map((c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')).join('')`
   const command = scripted(`if (id === undefined) return
 say({id: 500, result: {unasked: secret}})

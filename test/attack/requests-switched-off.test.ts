@@ -24,7 +24,7 @@ const PARAMS: { readonly [M in AgentMethod]: object } = {
   'propose.config_change': { name: 'x', content: 'x' },
 }
 
-test('a method that is switched off is not there for a gate that asks for it: nothing runs, nobody is asked', async () => {
+test('I56 a method that is switched off is not there for a gate that asks for it: nothing runs, nobody is asked', async () => {
   const secrets: string[] = []
   const story = async (): Promise<{ status: 'done' }> => (secrets.push('asked'), { status: 'done' })
   const hostCommands = { mode: 'blocklist', allow: [open('touch')] }

@@ -16,7 +16,7 @@ const subjectOf = (question: { readonly subject: unknown }): SecretSubject => qu
 /** What an agent could tell names apart by. */
 const withoutIds = (value: unknown): string => JSON.stringify(value).replaceAll(/"id":"[0-9a-f]+"/g, '"id"')
 
-test('a name that exists, one that does not, one that the policy keeps and one of another workspace are told apart by nothing that the agent sees', async () => {
+test('I66 a name that exists, one that does not, one that the policy keeps and one of another workspace are told apart by nothing that the agent sees', async () => {
   for (const answer of ['no', 'no with words', 'yes to what cannot be given', 'nobody'] as const) {
     const seen = new Set<string>()
     for (const scope of ['single-command', 'session', 'persisted'])
@@ -81,7 +81,7 @@ test('what the operator adds while the question waits is given, and what the pol
   assert.equal((await setting.ended(kept)).error?.code, 'approval_denied')
 })
 
-test('of many that use one handle for a single command at once, one runs', async () => {
+test('I66 of many that use one handle for a single command at once, one runs', async () => {
   await using setting = await secretsSetting()
   const handle = await setting.handle(KEY, 'single-command')
   const views = await Promise.all(Array.from({ length: 8 }, () => setting.use(print(handle))))
@@ -124,7 +124,7 @@ test('a value that cannot be had uses the handle up all the same, and why is the
   assert.deepEqual(setting.wishes, [])
 })
 
-test('handles that never were, are used up, have ended, are another session’s or of one that is over are told the same', async () => {
+test('I66 handles that never were, are used up, have ended, are another session’s or of one that is over are told the same', async () => {
   await using setting = await secretsSetting()
   const [own, old, foreign] = [
     await setting.handle(),

@@ -34,7 +34,7 @@ const noSpellingIn = (text: string): void => {
   for (const spelling of SPELLINGS) assert.ok(!text.includes(spelling), `${spelling} in ${text}`)
 }
 
-test('what a command prints has no value in it, in any encoding, over both streams and cut anywhere; the composed text neither', async () => {
+test('I67 what a command prints has no value in it, in any encoding, over both streams and cut anywhere; the composed text neither', async () => {
   await using setting = await secretsSetting()
   const handle = await setting.handle()
   const script = [
@@ -60,7 +60,7 @@ test('what a command prints has no value in it, in any encoding, over both strea
   noSpellingIn(JSON.stringify([setting.events, setting.desk.audited, setting.desk.logged, setting.desk.approvals.list()]))
 })
 
-test('the question shows the words, the program, where each value goes by its name, and the digest changes with each of them', async () => {
+test('I67 the question shows the words, the program, where each value goes by its name, and the digest changes with each of them', async () => {
   await using setting = await secretsSetting({}, { vault: { DB: PASSWORD, OTHER: 'another-value' } })
   const [one, other] = [await setting.handle('DB'), await setting.handle('OTHER')]
   const keys = new Set<string>()
@@ -214,7 +214,7 @@ test('files that are hidden, links out of the workspace, and programs of the age
   assert.equal((await setting.used({ argv: ['cat', 'plain'], env: { X: `\${${handle}}` }, workspace: 'ro' })).stdout, 'text')
 })
 
-test('of what a command leaves the agent gets what no value is in, and is told what was withheld', async () => {
+test('I67 of what a command leaves the agent gets what no value is in, and is told what was withheld', async () => {
   await using setting = await secretsSetting()
   const handle = await setting.handle()
   const script = `cd /output && mkdir -p a/b && echo fine > a/b/fine.txt && printf %s "$X" > raw && printf %s "$X" | base64 > base64

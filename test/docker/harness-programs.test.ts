@@ -211,7 +211,7 @@ for (const program of PROGRAMS) {
     for (const { keys: fields, path } of requests) assert.deepEqual(fields, { [field]: seen }, path)
   })
 
-  test(`I1 after ${name} has run, its key is nowhere in its container, and the lease in its environment alone`, async () => {
+  test(`I68 I1 after ${name} has run, its key is nowhere in its container, and the lease in its environment alone`, async () => {
     const { files, processes, inspected } = found.get(name) ?? assert.fail()
     // That the search finds what is there: the variable’s name is in the program’s settings, its value in the environment.
     assert.deepEqual([...new Set(files)], ['SALLYPORT_LEASE'])

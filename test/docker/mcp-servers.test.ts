@@ -88,7 +88,7 @@ async function siblings(): Promise<string[]> {
 
 const isIn = (text: string): string | undefined => SPELLINGS.find((spelling) => text.includes(spelling))
 
-test('two clients have a container each, whose secret is nowhere but in it; a tool that the agent does not have is not called', async () => {
+test('I69 two clients have a container each, whose secret is nowhere but in it; a tool that the agent does not have is not called', async () => {
   session = JSON.parse(
     await place.must(['up', '--detach', '--json', '--no-selftest', '--name', 'main', '--workspace', workspace]),
   ) as SessionView

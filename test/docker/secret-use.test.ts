@@ -122,7 +122,7 @@ async function siblings(): Promise<string[]> {
   return found.flatMap(({ stdout }) => stdout.split('\n').filter(Boolean))
 }
 
-test('a command has the value and the agent sees it in no output, stream or file that the command leaves; what is clean is there', async () => {
+test('I67 a command has the value and the agent sees it in no output, stream or file that the command leaves; what is clean is there', async () => {
   const granted = await handle()
   const script = [
     'echo "$X"; echo "$X" | base64; printf "u:%s" "$X" | base64; env; printf %s "$X" | od -An -tx1 | tr -d " \\n"; echo; echo "$URL"; cat',

@@ -99,7 +99,7 @@ const HOLD = `require('node:fs').writeFileSync('/dev/shm/trace', process.env.KEY
 require('node:net').createServer((s) => s.end(process.env.KEY)).listen(9000, '0.0.0.0', () => console.log('value ' + (process.env.KEY === '${CANARY}'.split('').reverse().join(''))))
 process.stdin.on('data', (d) => process.stdout.write(d)).on('end', () => process.exit(7))`
 
-test('a program beside the agent has its secrets, and nobody else: no configuration, argument, file, log, or process of the agent', async () => {
+test('I63 a program beside the agent has its secrets, and nobody else: no configuration, argument, file, log, or process of the agent', async () => {
   const reversed = CANARY.split('').toReversed().join('')
   const values = { KEY: new Secret('key', reversed) }
   const image = await under.sessions.siblingImage('one')
@@ -192,7 +192,7 @@ test('a program beside the agent has its secrets, and nobody else: no configurat
   assert.equal((await one.exited).exitCode, 7)
 })
 
-test('by its gate a sibling gets what the policy lets through, without a lease, and nothing of what agents ask for', async () => {
+test('I64 by its gate a sibling gets what the policy lets through, without a lease, and nothing of what agents ask for', async () => {
   const script = `curl -s -o /dev/null -w '%{http_code} ' http://nowhere.example.test/
     for path in /healthz /v1/requests; do curl -s -o /dev/null -w '%{http_code} ' "$SALLYPORT_URL$path"; done
     curl -s -o /dev/null -w '%{http_code} ' -X POST "$SALLYPORT_URL/mcp"; getent hosts nowhere.example.test; echo "lease=$SALLYPORT_LEASE."; cat /proc/1/status | grep CapEff`
@@ -204,7 +204,7 @@ test('by its gate a sibling gets what the policy lets through, without a lease, 
   assert.match(rest.join(' '), /^lease=\.\nCapEff:\s*0+\n$/)
 })
 
-test('hidden files of the workspace are hidden beside the agent too, also while it moves their folders about', async () => {
+test('I65 hidden files of the workspace are hidden beside the agent too, also while it moves their folders about', async () => {
   const all = {
     argv: ['sh', '-c', 'cat $(find /workspace -type f); touch /workspace/mine; find /workspace -name "*.sh"'] as [string, ...string[]],
     workspace: 'ro' as const,
@@ -244,7 +244,7 @@ test('hidden files of the workspace are hidden beside the agent too, also while 
   assert.equal((await under.engine.inspect(session.agent.container ?? ''))?.State.Paused, false)
 })
 
-test('a pinned file is what was looked at, whatever the agent makes of the file that it was taken from', async () => {
+test('I65 a pinned file is what was looked at, whatever the agent makes of the file that it was taken from', async () => {
   const content = await readFile(join(under.workspace, 'run.sh'))
   const target = '/sallyport/pinned/1/run.sh'
   await using sibling = await start({

@@ -12,7 +12,7 @@ const answered = () => Promise.resolve({ id: ID, method: 'host.run', status: 'pe
 const pathOf = (method: AgentMethod): string => AGENT_METHODS[method].path.replace('{id}', ID)
 const problemOf = async (response: Response) => (await response.json()) as Record<'code' | 'detail' | 'hint' | 'title', string>
 
-test('what is switched off is gone with the policy that says so: no route, no verb, no word of it, and back with the next', async () => {
+test('I56 what is switched off is gone with the policy that says so: no route, no verb, no word of it, and back with the next', async () => {
   await using gateway = await openTestGateway({ callController: answered })
   const look = async (method: AgentMethod): Promise<number> => {
     const { verb } = AGENT_METHODS[method]

@@ -16,7 +16,7 @@ await enterOwnNetwork(import.meta.filename)
 
 const GATEWAY = new URL('http://127.0.0.1:7070/mcp')
 
-test('a call reaches the controller with its lease, a policy that it pushes changes the tools, and a lease that it revokes ends the session', async () => {
+test('I58 a call reaches the controller with its lease, a policy that it pushes changes the tools, and a lease that it revokes ends the session', async () => {
   const calls: AgentCall[] = []
   const onAgent = (call: AgentCall): Promise<unknown> => {
     calls.push(call)

@@ -17,7 +17,7 @@ const textOf = (result: unknown): string => {
   return content?.type === 'text' ? content.text : ''
 }
 
-test('a program with a secret answers through the gate, and what it says is without it, in any page of any answer', async () => {
+test('I69 a program with a secret answers through the gate, and what it says is without it, in any page of any answer', async () => {
   await using servers = await openServers({ policy: toolPolicy() })
   await using client = await servers.client()
   assert.deepEqual(client.getServerVersion(), { name: 'tool-server', version: '1.0' })
@@ -165,7 +165,7 @@ test('a server elsewhere gets the fields that the policy names and nothing of th
   assert.match(audit, /"credential":"mcp-remote"/)
 })
 
-test('an agent gets to a server elsewhere by the relay alone: not by its route, nor by the host', async () => {
+test('I71 an agent gets to a server elsewhere by the relay alone: not by its route, nor by the host', async () => {
   await using elsewhere = await openElsewhere(HOST)
   await using servers = await openServers({
     policy: elsewherePolicy(elsewhere.port, '    tools: ["get_secret_length"]\n'),

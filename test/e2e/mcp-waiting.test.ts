@@ -113,7 +113,7 @@ test('long output is cut to its end, and where the rest is stands in its place',
   )
 })
 
-test('a call that the client cancels is withdrawn: nobody is asked any more, and nothing runs', async () => {
+test('I59 a call that the client cancels is withdrawn: nobody is asked any more, and nothing runs', async () => {
   await using mcp = await openMcpOfRequests()
   await using client = await mcp.client()
   const stop = new AbortController()
@@ -139,7 +139,7 @@ test('a command that runs is dead when its call is cancelled', async () => {
   await eventually(() => assert.deepEqual(running(mark), []))
 })
 
-test('a request_await that is cancelled only stops to wait, and a session that ends withdraws nothing', async () => {
+test('I59 a request_await that is cancelled only stops to wait, and a session that ends withdraws nothing', async () => {
   await using mcp = await openMcpOfRequests()
   await using client = await mcp.client()
   const { id } = (await mcp.setting.call('host.run', { argv: ['echo', 'still'] })) as RequestView
@@ -161,7 +161,7 @@ test('a request_await that is cancelled only stops to wait, and a session that e
   assert.equal(viewOf(await other).stdout, 'still\n')
 })
 
-test('a client whose connection breaks off cancels nothing: only the waiting for it ends, and the request is awaited by its id', async () => {
+test('I59 a client whose connection breaks off cancels nothing: only the waiting for it ends, and the request is awaited by its id', async () => {
   const looked = Promise.withResolvers<void>()
   const silence = Promise.withResolvers<unknown>()
   const calls: string[] = []

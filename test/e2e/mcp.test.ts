@@ -135,7 +135,7 @@ test('I53 a stranger is refused with a problem before the protocol begins, and f
     }
 })
 
-test('a session is its lease’s own: with another good one it is not found, and it goes on', async () => {
+test('I58 a session is its lease’s own: with another good one it is not found, and it goes on', async () => {
   const leases = new Set(['lease-one', 'lease-two'])
   await using mcp = await openMcp({ checkLease: (lease) => leases.has(lease) })
   await using client = await mcp.client('lease-one')

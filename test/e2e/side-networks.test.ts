@@ -105,7 +105,7 @@ test('I13 without a word of the controller the gate listens in no network but it
   for (const port of [gate.port, ...Object.values(gate.ports), DB_PORT]) await refusesConnections(SIDE.address, port)
 })
 
-test('in a side network every way carries its clients without a lease, with their credentials, and the audit names the network', async () => {
+test('I62 in a side network every way carries its clients without a lease, with their credentials, and the audit names the network', async () => {
   await controller.link.ways(SIDE, true, signal)
   await controller.link.ways(SIDE, true, signal)
   const { socks, plain, dns, gateway } = gate.ports
@@ -151,7 +151,7 @@ test('in a side network every way carries its clients without a lease, with thei
   assert.match(bodyOf(await sibling.exchange(SIDE.address, gateway, get('/ca.crt', 'sallyport:7070'))), /^-----BEGIN CERTIFICATE/)
 })
 
-test('a side network is no proof anywhere else: the agent still shows the lease, and its events name no network', async () => {
+test('I60 a side network is no proof anywhere else: the agent still shows the lease, and its events name no network', async () => {
   const refused = await agent.exchange('127.0.0.1', gate.port, get(`http://${API}/`, API))
   assert.equal(statusOf(refused), 407)
   const proof = `Proxy-Authorization: Bearer ${AGENT_LEASE}\r\n`
@@ -179,7 +179,7 @@ test('I21 a yes to who is in a side network is none to the agent, and the questi
   )
 })
 
-test("nobody of a side network is the agent at the gateway, not even with the agent's lease", async () => {
+test("I60 nobody of a side network is the agent at the gateway, not even with the agent's lease", async () => {
   const served: string[] = []
   for (const path of [
     '/v1/placeholders',
@@ -250,7 +250,7 @@ test('I4 an address of the gate in a side network is its own at once: a rule tha
   }
 })
 
-test('closed ways end what came by them, listeners and connections, and nothing else', async () => {
+test('I61 closed ways end what came by them, listeners and connections, and nothing else', async () => {
   const tunnel = async (client: typeof sibling, address: string): Promise<Socket> => {
     const socket = await client.dial(address, DB_PORT)
     await once(socket, 'data')

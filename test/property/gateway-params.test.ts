@@ -45,7 +45,7 @@ before(async () => {
 })
 after(() => gateway[Symbol.asyncDispose]())
 
-test('whatever the body or the query, the answer is a success or a problem with 4xx, and only what the table takes reaches the controller', async () => {
+test('I57 whatever the body or the query, the answer is a success or a problem with 4xx, and only what the table takes reaches the controller', async () => {
   await fc.assert(
     fc.asyncProperty(
       Method,

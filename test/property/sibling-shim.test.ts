@@ -129,7 +129,7 @@ for (const shell of SHELLS) {
     }
   })
 
-  test(`${shell} starts no program while a value is in its hands, and no value is in an argument`, async () => {
+  test(`I63 ${shell} starts no program while a value is in its hands, and no value is in an argument`, async () => {
     // Where printf were no part of the shell this one would be run, with the value for everybody to see.
     const spy = join(folder, `spy-${shell}`)
     await writeFile(join(folder, 'printf'), `#!/bin/sh\necho "$@" >> ${spy}\n`, { mode: 0o755 })

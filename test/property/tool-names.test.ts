@@ -22,7 +22,7 @@ test('a pattern matches what an expression of the same meaning matches, whatever
   )
 })
 
-test('a list has no tool, and a call goes to none, that the patterns leave out; without patterns both are as they came', () => {
+test('I70 a list has no tool, and a call goes to none, that the patterns leave out; without patterns both are as they came', () => {
   fc.assert(
     fc.property(fc.array(word, { minLength: 1, maxLength: 4 }), fc.array(plain, { maxLength: 8 }), (tools, names) => {
       const filter = createToolFilter({ tools })

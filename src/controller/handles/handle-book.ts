@@ -34,7 +34,7 @@ const FAIR = 252
 export function createHandleBook(system: System): HandleBook {
   const sessions = new Map<string, Map<string, Entry>>()
   const key = system.random(32)
-  /** What is compared is no part of what was given: how long it takes says nothing of any handle. */
+  /** I66: What is compared is no part of what was given: how long it takes says nothing of any handle. */
   const idOf = (session: string, handle: string): string => createHmac('sha256', key).update(`${session}\n${handle}`).digest('base64')
   const isOver = ({ endsMs, endsAt }: Entry): boolean => system.elapsed() >= endsMs || system.now() >= endsAt
 

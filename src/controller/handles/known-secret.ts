@@ -49,7 +49,7 @@ export async function knownSecret(parts: KnownSecretParts, place: RequestPlace, 
   }
 }
 
-/** Whether somebody who allows it now gives something: what is missing at that moment is a no. */
+/** I66: Whether somebody who allows it now gives something: what is missing at that moment is a no. */
 export function canBeGranted({ permission, state }: KnownSecret): boolean {
   return permission !== 'kept' && state !== 'absent'
 }

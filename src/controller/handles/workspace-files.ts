@@ -46,7 +46,7 @@ export async function folderInWorkspace(cwd: string, workspace: string): Promise
 }
 
 /**
- * Every file of the workspace that an argument names: the argument itself, what stands behind `=`, `@` or a short option, read once.
+ * I67: Every file of the workspace that an argument names: the argument itself, what stands behind `=`, `@` or a short option, read once.
  * @throws command_invalid for a link that leads out of the workspace, a file that is hidden, and for too much of them
  */
 export async function filesOf(argv: readonly string[], view: WorkspaceView): Promise<HeldFile[]> {

@@ -161,7 +161,7 @@ class Process implements ToolProcess {
     }
   }
 
-  /** I1: a message without the server's own secrets. What is no JSON is none; what is no message of JSON-RPC neither. */
+  /** I69: a message without the server's own secrets. What is no JSON is none; what is no message of JSON-RPC neither. */
   #cleaned(line: Buffer): string | undefined {
     let value: unknown
     try {

@@ -104,7 +104,7 @@ export function createRequests(parts: RequestsParts): Requests {
       // Before the lease: to look at it costs something too.
       calling.charge(session, LIMITS.agentCallsPerMinuteMax, LIMITS.agentBurstCallsMax, 'calls')
       parts.checkLease(session, lease)
-      // Its gate says the same, and is not believed.
+      // I56: its gate says the same, and is not believed.
       if (!isAgentMethod(method) || switchedOff.has(session, method))
         throw new SallyportError('not_found', `there is no method "${shown(method)}"`)
       const handle = handlers[method] as (session: string, params: unknown, signal: AbortSignal) => unknown

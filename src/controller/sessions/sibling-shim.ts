@@ -1,7 +1,7 @@
 import type { SiblingWish } from './sibling.ts'
 
 /**
- * What a container beside the agent runs first: it reads variables from its stdin, exports them, and becomes the command. A value is never
+ * I63: What a container beside the agent runs first: it reads variables from its stdin, exports them, and becomes the command. A value is never
  * an argument of a program: `read`, `printf`, `export` and `exec` are the shell's own, which is looked at for the one that POSIX leaves to
  * choose. `read` of a shell takes no more from a pipe than its line (POSIX), so that what follows is the command's.
  */

@@ -27,7 +27,7 @@ import { askedOf } from './verify.ts'
 export type Beside = { readonly id: string; readonly live: LiveSession; readonly record: SessionRecord }
 
 /**
- * Starts a container beside a session's agent, in a network of its own with nothing but the gate. Each part is made, looked at, and only
+ * I64: Starts a container beside a session's agent, in a network of its own with nothing but the gate. Each part is made, looked at, and only
  * then used; what it is not to be seen with comes last, through its stdin, and no sooner than all of it is what was asked for.
  * @throws too_many_siblings, sibling_refused, shell_missing, image_missing, session_unverified, session_not_running, workspace_suspect and
  * its kin, engine_refused: nothing of it is left then

@@ -153,7 +153,7 @@ function holdFor(agent: Waiting): { readonly over: Promise<undefined>; readonly 
   }
 }
 
-/** I21: an approval is for identical requests: no other path, method or end, no other rule, and nobody else's than who was asked about. */
+/** I21, I62: an approval is for identical requests: no other path, method or end, no other rule, and nobody else's than who was asked about. */
 function keyOf({ network, rule, facts: { scheme, host, port, method, path } }: Question): string {
   return JSON.stringify([network, rule, scheme, host, port, method, path])
 }

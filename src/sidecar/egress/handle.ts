@@ -121,7 +121,7 @@ function readRequest(parts: HandleParts, { policy }: Enforced, head: RequestHead
   const unproven = parts.lease.refusalOf(policy, by, head)
   if (unproven) return unproven
   if (by === 'gateway' || by === 'mcp') {
-    // Agents get to an MCP server by way of the relay, which knows its tools.
+    // I71: agents get to an MCP server by way of the relay, which knows its tools.
     const found = readRoute(
       head,
       policy.routes.filter(({ ofServer }) => (ofServer !== undefined) === (by === 'mcp')),

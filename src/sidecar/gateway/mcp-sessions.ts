@@ -101,6 +101,7 @@ export function createMcpSessions({ random }: Pick<System, 'random'>): McpSessio
   }
 
   /** The entry of a request with a session's id, or of the first of a new one. */
+  // I58
   async function find({ request, body, server, lease, connect }: McpRequest): Promise<Entry | Answer> {
     const id = request.headers['mcp-session-id']
     if (id === undefined) {

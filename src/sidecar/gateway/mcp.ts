@@ -163,7 +163,7 @@ function taskless(task: unknown, error: unknown): CallToolResult {
   throw new McpError(ErrorCode.InvalidRequest, content?.type === 'text' ? content.text : 'it could not begin')
 }
 
-/** Begins a request and waits for it. One that the client cancels is withdrawn; one whose client is only gone goes on. */
+/** I59: Begins a request and waits for it. One that the client cancels is withdrawn; one whose client is only gone goes on. */
 async function begin(
   parts: ServerParts,
   method: AgentMethod,

@@ -71,6 +71,7 @@ export function createMethods({ policy, callController, system }: MethodsParts):
 
   return {
     enabled,
+    // I57
     async call(method, params, lease, signal) {
       signal?.throwIfAborted()
       if (!isAgentMethod(method) || !enabled().includes(method)) throw noSuchMethod(method)

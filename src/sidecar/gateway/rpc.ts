@@ -33,6 +33,7 @@ function addMethod(routes: FastifyInstance, method: AgentMethod, { methods, leas
     // What waits or streams is not asked for by its head.
     exposeHeadRoute: false,
     // Before a byte of the body is read.
+    // I56
     onRequest: (request, reply, next) => {
       if (methods.enabled().includes(method)) next()
       else void answerNotFound(request, reply)

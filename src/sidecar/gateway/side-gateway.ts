@@ -7,7 +7,7 @@ import { createGatewayServer, type RouteTakers } from './gateway.ts'
 
 /**
  * The gateway in a side network: reverse routes, the public part of the certificate authority, and nothing that is the agent's to ask.
- * Whoever is there speaks for nobody, whatever lease it found in the workspace. I1
+ * Whoever is there speaks for nobody, whatever lease it found in the workspace. I60
  */
 export function createSideGateway(caPem: string, routes: RouteTakers): Server {
   return createGatewayServer((request, response) => {

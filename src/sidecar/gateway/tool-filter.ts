@@ -7,7 +7,7 @@ export type Message = Readonly<Record<string, unknown>>
 export type ToolCall = { readonly tool: string; readonly isAllowed: boolean }
 
 /**
- * What of the messages between an agent and one MCP server passes. The only place that knows: both kinds of servers and all ways of
+ * I70: What of the messages between an agent and one MCP server passes. The only place that knows: both kinds of servers and all ways of
  * sending go through it, message by message.
  */
 export type ToolFilter = {

@@ -75,7 +75,7 @@ test('a gate has left a network when the engine shows so, and not when it only s
   await gateLeaves({ disconnect: async () => {}, inspect: async () => undefined }, 'side', 'gate')
 })
 
-test('a sibling has no more of a workspace than its agent, with the same hidden, and none when it is not known where that is', async () => {
+test('I65 a sibling has no more of a workspace than its agent, with the same hidden, and none when it is not known where that is', async () => {
   const workspace = join(folder, 'workspace')
   for (const name of ['home', 'workspace', 'workspace/conf', 'workspace/deep']) await mkdir(join(folder, name), { mode: 0o700 })
   for (const name of ['conf/keys.txt', 'deep/.env', 'plain']) {

@@ -49,7 +49,7 @@ test('a method that is switched off is refused like one that never was, and noth
   assert.deepEqual(seen, [])
 })
 
-test('what the controller is sent is what was checked: with defaults, and nothing else', async () => {
+test('I57 what the controller is sent is what was checked: with defaults, and nothing else', async () => {
   const { call, seen } = setting()
   await call('host.run', { argv: ['id'] })
   await assert.rejects(call('host.run', { argv: ['id'], shell: true }), { code: 'request_invalid' })

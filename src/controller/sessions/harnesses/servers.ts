@@ -25,7 +25,7 @@ export function registrations(
   return Object.fromEntries(entries)
 }
 
-/** Nobody else is shown the lease. */
+/** I68: Nobody else is shown the lease. */
 export function isAtGate({ url }: CalledServer): boolean {
   return url.startsWith(GATE)
 }
