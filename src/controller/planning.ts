@@ -119,7 +119,7 @@ function withHarness(layers: SessionLayers, harness: string | undefined): Sessio
   return { ...layers, files: [...layers.files, { layer: 'session', file: `--harness ${harness}`, text }] }
 }
 
-/** One of Sallyport's own is made on this machine: nobody publishes it, and a registry's of that name would be a stranger's. @throws image_missing */
+/** @throws image_missing */
 function imageFor(
   { name, image, policy }: Harness,
   named: string | undefined,

@@ -6,6 +6,7 @@ import { ensureBaseImage } from '../../scripts/base-image.ts'
 import { ensureHarnessImages } from '../../scripts/harness-images.ts'
 import { STATE, capture, type Outcome } from '../../scripts/steps.ts'
 import { openSessions } from '../support/controller-sessions.ts'
+import type { SessionPlan } from '../../src/controller/sessions/session-parts.ts'
 import { harnessOf, type Harness, type HarnessSetting } from '../../src/controller/sessions/harness.ts'
 
 const UID = 10_001
@@ -53,8 +54,24 @@ test('opencode finds the provider whose secret the policy has, and no other', as
   assert.doesNotMatch(stdout + stderr, /OPENAI_API_KEY/)
 })
 
-test('an image that is made on this machine is not fetched where it is missing: the error says how it is made', async () => {
-  const [image, imageHint] = ['sallyport/agent-of-nobody:1', 'docker build it']
-  await using under = await openSessions({ plan: (plan) => ({ ...plan, agent: { ...plan.agent, image, imageHint } }) })
-  await assert.rejects(under.up(), { code: 'image_missing', message: `the engine has no image ${image}`, hint: imageHint })
-})
+for (const { what, change, image, hint } of [
+  {
+    what: 'harness',
+    change: (plan: SessionPlan) => ({
+      ...plan,
+      agent: { ...plan.agent, image: 'sallyport/agent-of-nobody:1', imageHint: 'docker build it' },
+    }),
+    image: 'sallyport/agent-of-nobody:1',
+    hint: 'docker build it',
+  },
+  {
+    what: 'gate',
+    change: (plan: SessionPlan) => ({ ...plan, sidecar: { ...plan.sidecar, image: 'sallyport/gate-of-nobody:1' } }),
+    image: 'sallyport/gate-of-nobody:1',
+    hint: 'make it, in the folder of Sallyport: npm start',
+  },
+])
+  test(`an image of ours for a ${what} is not fetched where it is missing: the error says how it is made`, async () => {
+    await using under = await openSessions({ plan: change })
+    await assert.rejects(under.up(), { code: 'image_missing', message: `the engine has no image ${image}`, hint })
+  })

@@ -65,9 +65,14 @@ export async function planSession(
   return { ...names, request, plan, binds, info, agentImage, sidecarImage, record }
 }
 
-async function imageOf(parts: SessionParts, name: string, { signal, onPull }: PullWatch, hint?: string): Promise<ImageFacts> {
+/** Nobody publishes images of these names: a registry's would be a stranger's. */
+const OWN_IMAGES = 'sallyport/'
+
+/** `made`: how one that is never pulled is made. */
+async function imageOf(parts: SessionParts, name: string, { signal, onPull }: PullWatch, made?: string): Promise<ImageFacts> {
   const found = await parts.engine.image(name)
   if (found !== undefined) return found
+  const hint = made ?? (name.startsWith(OWN_IMAGES) ? 'make it, in the folder of Sallyport: npm start' : undefined)
   if (hint !== undefined) throw new SallyportError('image_missing', `the engine has no image ${name}`, { hint })
   const progress = createPullProgress(name, onPull, parts.system)
   await parts.engine.pull(name, (step) => progress.step(step), signal)
