@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import type { StateRow } from '../state.ts'
@@ -10,7 +10,7 @@ import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { imageRoots } from './image-roots.ts'
 import { engineName, homeLabel, isSessionId, labelsOf, sessionFolder, sessionOf } from './session-names.ts'
 import type { SessionParts, SessionRecord } from './session-parts.ts'
-import { writeTrust } from './session-files.ts'
+import { namesIn, writeTrust } from './session-files.ts'
 import { removeLeftSiblings } from './siblings-left.ts'
 import { removeContainers, takeDown } from './take-down.ts'
 
@@ -140,13 +140,4 @@ async function resume(
   if (!gateFound.State.Running) await startGate(parts, starting, sidecar, info)
   await gateReady(parts, link, starting, signal)
   live.gateHealthy = true
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return []
-    throw error
-  }
 }

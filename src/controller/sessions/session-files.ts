@@ -1,6 +1,7 @@
-import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { javaTruststore, TRUSTSTORE_PASSWORD } from '../../pki/pki.ts'
+import { codeOf } from '../../kernel/errors.ts'
 import type { System } from '../../kernel/system.ts'
 import { rootCertificates } from 'node:tls'
 import { AGENT_HOME } from './agent-environment.ts'
@@ -100,4 +101,14 @@ function publish(file: string, content: string | Uint8Array): void {
 function own(file: string, { uid, gid }: Owner): void {
   chmodSync(file, 0o600)
   if (process.getuid?.() === 0) chownSync(file, uid, gid)
+}
+
+/** Of a folder that need not be there. */
+export function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return []
+    throw error
+  }
 }

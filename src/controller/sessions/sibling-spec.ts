@@ -1,11 +1,12 @@
 import { LIMITS } from '../../kernel/limits.ts'
-import { AGENT_HOME, siblingEnvironment, WORKSPACE } from './agent-environment.ts'
+import { siblingEnvironment, WORKSPACE } from './agent-environment.ts'
 import type { Owner } from './agent-files.ts'
 import type { ContainerOptions, EngineInfo, ImageFacts } from './engine.ts'
-import type { Bind, ContainerSpec, Scratch } from './hardening.ts'
+import type { Bind, ContainerSpec } from './hardening.ts'
 import type { SiblingNetwork } from './jail.ts'
 import { siblingCommand } from './sibling-shim.ts'
 import type { SiblingWish } from './sibling.ts'
+import { writableScratch } from './specs.ts'
 import type { WorkspaceMount } from './workspace-covers.ts'
 
 /** Where what a sibling writes is for the operator to look through. */
@@ -50,7 +51,14 @@ export function siblingSpec(context: SiblingContext, wish: SiblingWish): Contain
     folder: wish.folder ?? WORKSPACE,
     environment: { ...wish.environment, ...workspace.environment, ...siblingEnvironment() },
     binds,
-    scratch: scratchOf(user, workspace.mounts, image.volumes, binds),
+    scratch: writableScratch({
+      owner: user,
+      bytes: LIMITS.siblingScratchBytes,
+      folders: [...workspace.mounts, ...binds].some(({ target }) => target === WORKSPACE) ? [] : [WORKSPACE],
+      mounts: workspace.mounts,
+      volumes: image.volumes,
+      binds,
+    }),
     network: { name, address: network.sibling, gate: network.sidecar },
     memoryBytes: Math.min(host.Memory, LIMITS.siblingMemoryBytes),
     cpus: Math.min(host.NanoCpus / 1e9, LIMITS.siblingCpusMax, info.cpus),
@@ -69,29 +77,4 @@ export function siblingSpec(context: SiblingContext, wish: SiblingWish): Contain
 export function ownerOfAgent({ User }: Pick<ContainerOptions, 'User'>): Owner {
   const [uid = 0, gid = 0] = User.split(':').map(Number)
   return { uid, gid }
-}
-
-function scratchOf(owner: Owner, mounts: readonly WorkspaceMount[], volumes: readonly string[], binds: readonly Bind[]): Scratch[] {
-  const bytes = LIMITS.siblingScratchBytes
-  const fixed: Scratch[] = [
-    { target: '/tmp', bytes, mode: '1777', runs: true },
-    { target: '/run', bytes: LIMITS.scratchRunBytes, mode: '0755', owner, runs: false },
-    { target: AGENT_HOME, bytes, mode: '0700', owner, runs: true },
-    ...mounts.flatMap((mount) =>
-      mount.kind === 'bind'
-        ? []
-        : {
-            target: mount.target,
-            bytes: mount.bytesMax,
-            mode: `0${mount.mode.toString(8)}`,
-            owner: { uid: mount.uid, gid: mount.gid },
-            runs: true,
-            readOnly: mount.readOnly,
-          },
-    ),
-  ]
-  const taken = new Set([...fixed, ...binds].map(({ target }) => target))
-  if (!taken.has(WORKSPACE)) fixed.push({ target: WORKSPACE, bytes, mode: '0700', owner, runs: true })
-  const declared = volumes.map((path) => path.replace(/\/+$/, '')).filter((path) => !taken.has(path) && path !== WORKSPACE)
-  return [...fixed, ...declared.map((target) => ({ target, bytes, mode: '0755', owner, runs: true }))]
 }

@@ -1,7 +1,7 @@
-import { readdirSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { codeOf } from '../../kernel/errors.ts'
 import { gateLeaves } from './gate-leaves.ts'
+import { namesIn } from './session-files.ts'
 import { homeLabel, sessionOf, siblingsFolder } from './session-names.ts'
 import type { SessionParts } from './session-parts.ts'
 
@@ -31,13 +31,4 @@ export async function removeLeftSiblings(
   const folder = siblingsFolder(home, id)
   for (const name of namesIn(folder)) if (!held.has(name)) rmSync(join(folder, name), { recursive: true, force: true })
   return containers.length + networks.length
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return []
-    throw error
-  }
 }

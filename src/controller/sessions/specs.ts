@@ -8,6 +8,7 @@ import { refuseImage, refuseProhibited, refuseVariables } from './prohibited.ts'
 import { foldersOf, HOME_COPIES } from './session-files.ts'
 import { engineName, labelsOf } from './session-names.ts'
 import type { IssuedLease, SessionPlan, SessionRecord, UpRequest, WorkspaceMounts } from './session-parts.ts'
+import type { WorkspaceMount } from './workspace-covers.ts'
 
 /** What both containers of a session are made of. */
 export type SpecContext = {
@@ -71,7 +72,14 @@ export function agentSpec(context: SpecContext, lease: IssuedLease, workspace: W
       ...(request.tty && { TERM: request.environment?.['TERM'] ?? 'xterm-256color' }),
     },
     binds: all,
-    scratch: agentScratch(plan, user, workspace, agentImage.volumes, all),
+    scratch: writableScratch({
+      owner: user,
+      bytes: LIMITS.scratchBytes,
+      folders: foldersOf(agent.files),
+      mounts: workspace.mounts,
+      volumes: agentImage.volumes,
+      binds: all,
+    }),
     network: { name: engineName(id, 'jail'), gate: jail.sidecar },
     memoryBytes: agent.memoryBytes ?? LIMITS.agentMemoryBytes,
     cpus: Math.min(agent.cpus ?? LIMITS.agentCpusMax, info.cpus),
@@ -141,20 +149,24 @@ export function gateCommand({ entrypoint }: Pick<ImageFacts, 'entrypoint'>, comm
   return [program, ...args, ...command]
 }
 
-/** What the agent may write besides its workspace, all in memory; also where its image wants a volume. */
-function agentScratch(
-  { agent }: SessionPlan,
-  owner: ContainerSpec['user'],
-  workspace: WorkspaceMounts,
-  volumes: readonly string[],
-  binds: readonly Bind[],
-): Scratch[] {
+/**
+ * What a container of an agent's image may write besides the workspace, all in memory, `bytes` each: also `folders` of its own, and where
+ * its image wants a volume.
+ */
+export function writableScratch(of: {
+  readonly owner: ContainerSpec['user']
+  readonly bytes: number
+  readonly folders: readonly string[]
+  readonly mounts: readonly WorkspaceMount[]
+  readonly volumes: readonly string[]
+  readonly binds: readonly Bind[]
+}): Scratch[] {
+  const { owner, bytes } = of
   const fixed: Scratch[] = [
-    { target: '/tmp', bytes: LIMITS.scratchBytes, mode: '1777', runs: true },
+    { target: '/tmp', bytes, mode: '1777', runs: true },
     { target: '/run', bytes: LIMITS.scratchRunBytes, mode: '0755', owner, runs: false },
-    { target: AGENT_HOME, bytes: LIMITS.scratchBytes, mode: '0700', owner, runs: true },
-    ...foldersOf(agent.files).map((target) => ({ target, bytes: LIMITS.scratchBytes, mode: '0700', owner, runs: true })),
-    ...workspace.mounts.flatMap((mount) =>
+    ...[AGENT_HOME, ...of.folders].map((target) => ({ target, bytes, mode: '0700', owner, runs: true })),
+    ...of.mounts.flatMap((mount) =>
       mount.kind === 'bind'
         ? []
         : {
@@ -167,9 +179,9 @@ function agentScratch(
           },
     ),
   ]
-  const taken = new Set([...fixed, ...binds].map(({ target }) => target))
-  const declared = volumes.map((path) => path.replace(/\/+$/, '')).filter((path) => !taken.has(path))
-  return [...fixed, ...declared.map((target) => ({ target, bytes: LIMITS.scratchBytes, mode: '0755', owner, runs: true }))]
+  const taken = new Set([...fixed, ...of.binds].map(({ target }) => target))
+  const declared = of.volumes.map((path) => path.replace(/\/+$/, '')).filter((path) => !taken.has(path))
+  return [...fixed, ...declared.map((target) => ({ target, bytes, mode: '0755', owner, runs: true }))]
 }
 
 function mountOf({ source, target, readOnly }: Bind): Bind {
