@@ -24,6 +24,8 @@ const APPLICATION_ID = 0x53505654
 
 /** SQLite's primary result codes (sqlite.org/rescode.html). */
 const FAULTS: Readonly<Record<number, 'vault_busy' | 'vault_corrupt' | 'vault_write_failed'>> = {
+  // The statements are ours and fixed: what is not right about one of them is the schema in the file.
+  1: 'vault_corrupt',
   5: 'vault_busy',
   6: 'vault_busy',
   8: 'vault_write_failed',
