@@ -61,8 +61,8 @@ export async function printConfig(argv: readonly string[], io: Io): Promise<numb
   return 0
 }
 
-/** Read here: no secret is looked at. */
-async function plannedServers(
+/** Of a session that would be made. Read here: no secret is looked at. @throws policy_invalid and its kin, mcp_config_invalid */
+export async function plannedServers(
   query: ReturnType<typeof queryOf>,
   io: Io,
 ): Promise<{ servers: readonly SessionServer[]; notes: readonly string[] }> {

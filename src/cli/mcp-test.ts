@@ -1,9 +1,11 @@
+import type { SessionServer } from '../controller/mcp-servers/mcp-servers.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { visible, visibleJson } from '../kernel/visible.ts'
 import { TestedServer } from '../wire/control.ts'
 import { homeOf, parseFlags, type Io } from './command.ts'
 import { daemonClient, type DaemonClient } from './daemon-client.ts'
+import { plannedServers } from './mcp-list.ts'
 import { MCP_USAGES, QUERY_FLAGS, queryOf } from './mcp-usages.ts'
 import { startSession } from './up.ts'
 
@@ -29,6 +31,7 @@ export async function testServer(argv: readonly string[], io: Io): Promise<numbe
 
 /** Made for it, and gone when this is over. */
 async function inOwnSession(daemon: DaemonClient, name: string, query: ReturnType<typeof queryOf>, io: Io): Promise<TestedServer> {
+  refuseUnknown(name, (await plannedServers(query, io)).servers)
   const command = ['sleep', String(LIMITS.serverTestMs / 250)]
   const { id } = await startSession(daemon, { ...query, command, name: `mcp-test-${name}-${process.pid}`, tty: false, selftest: false }, io)
   try {
@@ -36,6 +39,20 @@ async function inOwnSession(daemon: DaemonClient, name: string, query: ReturnTyp
   } finally {
     await daemon.request('POST', `/v1/sessions/${id}/down`)
   }
+}
+
+/** Before a session is made for it. @throws SallyportError mcp_server_unknown */
+function refuseUnknown(name: string, servers: readonly SessionServer[]): void {
+  const found = servers.find((server) => server.name === name)
+  if (found !== undefined && found.how !== 'direct') return
+  const names = servers.flatMap((server) => (server.how === 'direct' ? [] : [server.name]))
+  const why =
+    found === undefined
+      ? `a session has no MCP server "${name}"`
+      : `the MCP server "${name}" runs in the agent, where nothing of it is ours`
+  throw new SallyportError('mcp_server_unknown', why, {
+    hint: names.length === 0 ? 'name one in mcp_servers of a policy, or in mcp.json' : `there are: ${names.join(', ')}`,
+  })
 }
 
 async function test(daemon: DaemonClient, session: string, name: string): Promise<TestedServer> {

@@ -16,6 +16,7 @@ import {
   formatDiagnostic,
   formatPlace,
   loadPolicy,
+  secretsOfServer,
   showPolicy,
   type Diagnostic,
   type EffectiveCredential,
@@ -271,6 +272,7 @@ function printPolicy(policy: EffectivePolicy, layers: ReadonlyMap<string, string
     lines.push(`  ${credential.id}  ${describeCredential(credential)}  (${formatPlace(credential.from)})`)
   lines.push(`secrets${policy.secrets.length === 0 ? ' none' : ''}`)
   for (const secret of policy.secrets) lines.push(`  ${secret.name}  ${describeSecret(secret)}  (${formatPlace(secret.from)})`)
+  lines.push(...describeMcpServers(policy.mcpServers))
   lines.push(...describeSession(policy), ...printHostCommands(policy.hostCommands), ...describeGateway(policy))
   return `${lines.join('\n')}\n`
 }
@@ -278,6 +280,18 @@ function printPolicy(policy: EffectivePolicy, layers: ReadonlyMap<string, string
 function describeSecret({ source, resources, ttlMs }: EffectivePolicy['secrets'][number]): string {
   const parts = [describeSource(source), resources && `for ${resources.join(' ')}`, ttlMs && `kept for ${ttlMs / 1000} s`]
   return parts.filter(Boolean).join('  ')
+}
+
+/** As they stand in the policy: `sallyport mcp ls` has those of mcp.json and of the harness as well. */
+function describeMcpServers(servers: EffectivePolicy['mcpServers']): string[] {
+  const lines = servers.map((server) => {
+    const secrets = secretsOfServer(server)
+    const parts = [server.name, server.kind === 'http' ? server.url : server.command.join(' ')]
+    if (secrets.length > 0) parts.push(`secrets ${secrets.join(' ')}`)
+    if (server.tools !== undefined) parts.push(`tools ${server.tools.join(' ') || 'none'}`)
+    return visible(`  ${parts.join('  ')}  (${formatPlace(server.from)})`)
+  })
+  return [`mcp_servers${lines.length === 0 ? ' none' : ''}`, ...lines]
 }
 
 /** What says something about the session around the gate; what is the default of whoever makes it is left out. */

@@ -88,7 +88,7 @@ export const REQUEST_ERRORS = {
     means: 'What the host command would run is not any more what was looked at. Nothing ran.',
   },
   command_timed_out: { to: 'agent', status: 504, means: 'The host command took too long and was ended.' },
-  command_cancelled: { to: 'agent', status: 499, means: 'The host command was called off and ended.' },
+  command_cancelled: { to: 'agent', status: 499, means: 'The command was called off and ended.' },
   command_not_started: { to: 'agent', status: 500, means: 'The program of the host command could not be started.' },
   sandbox_unavailable: {
     to: 'agent',

@@ -296,3 +296,22 @@ test('of two sessions that are asked for at once by one name there is one', asyn
   assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
   assert.equal(own.sessions.list().length, 1)
 })
+
+test('a container that somebody put on a network of a session does not keep the network, and goes on', async () => {
+  const { id, agent } = await under.up()
+  const { image } = JSON.parse(
+    (await capture('docker', ['inspect', '--format', '{"image":"{{.Image}}"}', agent.container ?? ''])).stdout,
+  ) as {
+    image: string
+  }
+  const options = ['--detach', '--label', 'sallyport.test=stranger', '--network', `sallyport-${id}-uplink`, '--entrypoint', 'sleep']
+  const stranger = (await capture('docker', ['run', ...options, image, '300'])).stdout.trim()
+  try {
+    await under.sessions.down(id)
+    assert.deepEqual(await leftIn(under.engine, under.home), { containers: [], networks: [] })
+    const { stdout } = await capture('docker', ['inspect', '--format', '{{.State.Running}} {{len .NetworkSettings.Networks}}', stranger])
+    assert.equal(stdout.trim(), 'true 0')
+  } finally {
+    await capture('docker', ['rm', '--force', stranger])
+  }
+})

@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { ProgressNotificationSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { LIMITS } from '../../src/kernel/limits.ts'
 import { AGENT_LEASE, SESSION } from '../support/control.ts'
 import { eventually } from '../support/eventually.ts'
 import { openServers, TOOL_CANARY, toolPolicy } from '../support/mcp-servers.ts'
@@ -59,6 +60,35 @@ test('each client has a program of its own, which ends with its session; a progr
   assert.deepEqual(ended[1]?.event === 'tool_ended' && [ended[1].code, ended[1].exit_code], ['ended with code 7', 7])
   await servers.tools.endSession(SESSION)
   await assert.rejects(third.callTool({ name: 'get_variables' }))
+})
+
+test('clients that went away without ending their sessions make room for the next; those that listen do not', async () => {
+  await using servers = await openServers({ policy: toolPolicy() })
+  using closing = new DisposableStack()
+  const begin = async () => {
+    const session = await servers.begin()
+    return {
+      status: session.status,
+      async listen() {
+        const stop = closing.adopt(new AbortController(), (controller) => controller.abort())
+        assert.equal((await session.ask('GET', undefined, stop.signal)).status, 200)
+      },
+      length: async () => (await session.ask('POST', LENGTH)).text(),
+    }
+  }
+  const LENGTH = { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'get_secret_length' } }
+  const listening = await begin()
+  await listening.listen()
+  const all = [listening]
+  while (all.length < LIMITS.toolConnectionsPerServerMax) all.push(await begin())
+  const next = await begin()
+  assert.match(await next.length(), new RegExp(`"${TOOL_CANARY.length}"`))
+  assert.match(await listening.length(), new RegExp(`"${TOOL_CANARY.length}"`))
+  await eventually(() => assert.equal(servers.audited.filter(({ event }) => event === 'tool_ended').length, 1))
+  assert.match((await all[1]?.length()) ?? '', /Session not found/)
+  for (const one of [next, ...all.slice(2)]) await one.listen()
+  assert.equal((await begin()).status, 503)
+  assert.equal(servers.started.length, LIMITS.toolConnectionsPerServerMax + 1)
 })
 
 test('what a server says by itself reaches its client: progress of a call, and that its tools changed', async () => {

@@ -109,8 +109,32 @@ export async function openServers({ policy, values = {}, vault = { TOOL_KEY: TOO
       },
     })
   }
+  /** A session of a client that sends what it is told to, and ends nothing by itself. */
+  const begin = async (server = 'tools') => {
+    const headers = {
+      authorization: `Bearer ${AGENT_LEASE}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    }
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })
+    const begun = await fetch(`${origin}/mcp/${server}`, { method: 'POST', headers, body })
+    await begun.text()
+    const id = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+    return {
+      status: begun.status,
+      ask: (method: string, message?: object, signal?: AbortSignal) =>
+        fetch(`${origin}/mcp/${server}`, {
+          method,
+          headers: { ...headers, ...id },
+          ...(message !== undefined && { body: JSON.stringify(message) }),
+          ...(signal !== undefined && { signal }),
+        }),
+    }
+  }
   const all = parts.move()
   return {
+    begin,
     gate,
     tools,
     session,

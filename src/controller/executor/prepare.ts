@@ -39,6 +39,7 @@ const held = new WeakMap<Prepared, Held>()
 /**
  * Looks at everything that a command is made of, and runs nothing.
  * @param extra.environment what the rule adds
+ * @param extra.known what is ours to add, as the program is known: no rule could
  * @param extra.sandbox whether it runs in a child sandbox
  * @param extra.secrets what its output will be redacted of: what looks for them is made now, and not when somebody waits
  * @throws command_invalid, secret_invalid, config_prohibited (a variable), sandbox_unavailable
@@ -46,7 +47,12 @@ const held = new WeakMap<Prepared, Held>()
 export async function prepare(
   wish: { readonly argv: readonly string[]; readonly cwd?: string },
   place: Place,
-  extra: { readonly environment: Readonly<Record<string, string>>; readonly sandbox: boolean; readonly secrets?: readonly Secret[] },
+  extra: {
+    readonly environment: Readonly<Record<string, string>>
+    readonly known?: Readonly<Record<string, string>>
+    readonly sandbox: boolean
+    readonly secrets?: readonly Secret[]
+  },
   system: Pick<System, 'elapsed' | 'random'>,
 ): Promise<Prepared> {
   refuse(wish.argv)
@@ -75,6 +81,7 @@ export async function prepare(
   const temporary = await temporaryFolderOf(place)
   const environment = {
     ...commandEnvironment(place.environment, { path, temporary }, extra.environment),
+    ...extra.known,
     ...hardenedEnvironment(program, argv),
   }
   const code = [...finding.opened.values()]

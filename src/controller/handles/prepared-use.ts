@@ -133,7 +133,10 @@ function shownFile({ argument, prefix, path, sizeBytes, sha256, isExecutable, at
 
 /** The file that is run: the copy of one of the workspace, or one of the image. What an interpreter of its own names is of the image too. @throws command_invalid */
 async function programOf(image: SiblingImage, name: string, files: readonly HeldFile[], folder: string): Promise<string> {
-  const refuse = (why: string): SallyportError => new SallyportError('command_invalid', `"${shown(name)}" ${why}`)
+  const refuse = (why: string): SallyportError =>
+    new SallyportError('command_invalid', `"${shown(name)}" ${why}`, {
+      hint: 'the command runs in the image of the session: the operator can start one with another (session.image in the policy)',
+    })
   const own = files.find(({ argument }) => argument === 0)
   if (own === undefined) {
     const found = await image.resolve(name, folder)

@@ -95,6 +95,6 @@ function shapeProblem(raw: unknown): string {
 
 function invalid(file: string, problems: readonly string[]): SallyportError {
   return new SallyportError('mcp_config_invalid', problems.map((problem) => `${file}: ${problem}`).join('\n'), {
-    hint: `a secret is stored with "sallyport secret set KEY" and written as "\${secret:KEY}"; ${LIMITS.mcpServersMax} servers at most`,
+    hint: `docs/MCP-SERVERS.md has what an entry may say, of ${LIMITS.mcpServersMax} at most; secrets are stored with "sallyport secret set KEY"`,
   })
 }

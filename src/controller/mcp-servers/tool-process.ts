@@ -205,6 +205,8 @@ class Process implements ToolProcess {
   }
 
   #failed(why: string): SallyportError {
-    return new SallyportError('mcp_server_failed', `the MCP server "${this.#parts.name}" ${why}`)
+    return new SallyportError('mcp_server_failed', `the MCP server "${this.#parts.name}" ${why}`, {
+      hint: 'what it printed is in the log of "sallyport daemon"; its program has to be in its image, or with workspace: ro below /workspace',
+    })
   }
 }

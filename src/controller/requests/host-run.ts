@@ -138,7 +138,12 @@ async function prepareDecided(
     { argv: argvOf(facts), cwd: folder },
     { workspace, inContainer: CONTAINER_WORKSPACE, home: parts.home, environment: parts.env, others: place.others() },
     // I48: code of the workspace is the agent's own, and never runs with the operator's rights where that can be helped.
-    { environment: decision.environment, sandbox: decision.workspaceCode && sandboxOf() !== 'none', secrets },
+    {
+      environment: decision.environment,
+      known: facts.environment,
+      sandbox: decision.workspaceCode && sandboxOf() !== 'none',
+      secrets,
+    },
     parts.system,
   )
   // A link that was put there since leads to a folder that nothing was decided about.

@@ -12,7 +12,7 @@ import { engineName, homeLabel, isSessionId, labelsOf, sessionFolder, sessionOf 
 import type { SessionParts, SessionRecord } from './session-parts.ts'
 import { namesIn, writeTrust } from './session-files.ts'
 import { removeLeftSiblings } from './siblings-left.ts'
-import { removeContainers, takeDown } from './take-down.ts'
+import { removeContainers, removeNetwork, takeDown } from './take-down.ts'
 
 /** What a start finds: sessions that go on, with what is in memory of them. */
 export type Adopted = { readonly row: StateRow; readonly live: LiveSession }
@@ -63,7 +63,7 @@ export async function reapStrays(parts: SessionParts, planned: ReadonlySet<strin
   const containers = listed.containers.filter(isStray)
   await removeContainers(parts, containers)
   const networks = listed.networks.filter(isStray)
-  await Promise.all(networks.map(({ id }) => engine.removeNetwork(id)))
+  await Promise.all(networks.map(({ id }) => removeNetwork(parts, id)))
   for (const one of [...containers, ...networks]) log.warn({ name: one.name }, 'something of a session that is over was removed')
   const short = new Set([...live].map((id) => id.slice(0, 8)))
   const over = [

@@ -88,7 +88,18 @@ async function removeNetworks(parts: SessionParts, id: string, record: SessionRe
   // Those of siblings are recorded nowhere else.
   const listed = ownNetworks(parts, await parts.engine.networks(), id).map((network) => network.id)
   const known = [jail, uplink].filter((one) => one !== undefined)
-  await settled(Array.from(new Set([...known, ...listed]), (one) => parts.engine.removeNetwork(one)))
+  await settled(Array.from(new Set([...known, ...listed]), (one) => removeNetwork(parts, one)))
+}
+
+/** What somebody else put on a network of ours leaves it, and goes on: else it would keep the network, and the daemon from starting. */
+export async function removeNetwork({ engine }: Pick<SessionParts, 'engine'>, network: string): Promise<void> {
+  try {
+    await engine.removeNetwork(network)
+  } catch (error) {
+    if (codeOf(error) !== 'engine_refused') throw error
+    for (const container of Object.keys((await engine.network(network))?.Containers ?? {})) await engine.disconnect(network, container)
+    await engine.removeNetwork(network)
+  }
 }
 
 export function ownNetworks({ home }: Pick<SessionParts, 'home'>, networks: readonly ListedNetwork[], id: string): ListedNetwork[] {

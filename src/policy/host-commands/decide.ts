@@ -24,7 +24,7 @@ export type HostCommandDecision = {
   readonly tier: Tier
   /** It runs code of the workspace, and may only inside the child sandbox: without one it asks. */
   readonly workspaceCode: boolean
-  /** What it gets in its environment beside what every command has. */
+  /** What its rule adds to its environment. What the tables know of its program is in the facts. */
   readonly environment: Readonly<Record<string, string>>
   /** Whether an answer may become a rule that allows exactly this. */
   readonly mayBeRemembered: boolean
@@ -72,7 +72,7 @@ function decideOpen(
   // The one that lets the least through: workspace code only where each of them says so is no help, so the one that does is taken.
   const allowance = allowances.find((rule) => rule.workspaceCode) ?? allowances[0]
   const needsSandbox = facts.runsWorkspaceCode
-  const environment = { ...facts.environment, ...(questions[0] ?? allowance)?.environment }
+  const environment = (questions[0] ?? allowance)?.environment ?? {}
   const tier = highest([basis.tier, ...[...questions, ...allowances].flatMap((rule) => rule.presence ?? [])])
   const common = {
     tier,

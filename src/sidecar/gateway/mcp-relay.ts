@@ -31,7 +31,10 @@ export function serverOf(servers: readonly McpServer[], name: string): McpServer
     behind.map((one) => one.name),
   )
   throw new SallyportError('mcp_server_unknown', `this session has no MCP server "${shown(name)}" at its gate`, {
-    hint: near === undefined ? 'the operator adds servers to the policy or to mcp.json' : `did you mean "${near}"?`,
+    hint:
+      near === undefined
+        ? 'the operator adds servers to the policy or to mcp.json, then: sallyport secret apply. Those without a secret run in the agent'
+        : `did you mean "${near}"?`,
   })
 }
 

@@ -5,7 +5,7 @@ import type { AuthInfo } from '@modelcontextprotocol/sdk/server/auth/types.js'
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { ErrorCode, isInitializeRequest, type RequestId } from '@modelcontextprotocol/sdk/types.js'
-import { SallyportError, type Refusal } from '../../kernel/errors.ts'
+import { codeOf, SallyportError, type Refusal } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
 import { refusalOf, statusOf } from '../egress/refuse.ts'
@@ -91,8 +91,12 @@ export function createMcpSessions({ random }: Pick<System, 'random'>): McpSessio
       },
     })
     sessions.set(id, entry)
+    const session: McpSession = { transport, isOver: () => isOver, abandon: (call) => abandon(transport, call) }
     try {
-      await connect({ transport, isOver: () => isOver, abandon: (call) => abandon(transport, call) })
+      await connect(session).catch(async (error: unknown) => {
+        if (codeOf(error) !== 'overloaded' || !(await endForgotten(sessions, entry))) throw error
+        await connect(session)
+      })
     } catch (error) {
       await transport.close()
       throw error
@@ -193,6 +197,13 @@ async function endIdlest(sessions: ReadonlyMap<string, Entry>): Promise<void> {
   const idlest = [...sessions.values()].find(({ underWay }) => underWay === 0)
   if (idlest === undefined) throw new SallyportError('overloaded', `${sessions.size} MCP sessions are in use`, { hint: 'end some of them' })
   await idlest.transport.close()
+}
+
+/** Programs exit without ending their sessions, each of which holds a server: the one that is idle longest makes room for the next. */
+async function endForgotten(sessions: ReadonlyMap<string, Entry>, next: Entry): Promise<boolean> {
+  const idlest = [...sessions.values()].find((one) => one !== next && one.owner === next.owner && one.underWay === 0)
+  await idlest?.transport.close()
+  return idlest !== undefined
 }
 
 function ownerOf(server: string, lease: string): string {

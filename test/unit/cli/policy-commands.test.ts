@@ -48,3 +48,17 @@ test('policy explain is about a URL or a command, not both', async () => {
     assert.match(stderr, /^usage: a URL has/)
   }
 })
+
+test('policy show has the MCP servers of a policy, with their secrets by name and where they are from', async () => {
+  const text = `version: 1
+mcp_servers:
+  - {name: tickets, url: "https://mcp.example.com/", headers: {X-Key: "\${secret:TICKETS_KEY}"}, tools: ["get_*", "list_*"]}
+  - {name: files, command: [files, --read-only]}
+`
+  using files = writeFiles({ 'p.yaml': text, 'none.yaml': 'version: 1\n' })
+  const { stdout } = await runCommand(['policy', 'show', '--policy', files.at('p.yaml')])
+  const [, first = '', second = ''] = stdout.slice(stdout.indexOf('\nmcp_servers') + 1).split('\n')
+  assert.match(first, /^ {2}tickets {2}https:\/\/mcp\.example\.com\/ {2}secrets TICKETS_KEY {2}tools get_\* list_\* {2}\(.*p\.yaml:3\)$/)
+  assert.match(second, /^ {2}files {2}files --read-only {2}\(.*p\.yaml:4\)$/)
+  assert.match((await runCommand(['policy', 'show', '--policy', files.at('none.yaml')])).stdout, /^mcp_servers none$/m)
+})

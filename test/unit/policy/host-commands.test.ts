@@ -141,10 +141,10 @@ test('presence is the highest of what the risk, the rule and the kind of program
   assert.equal((await decided(commandPolicy({}), 'docker run x')).tier, 'T2')
 })
 
-test('the environment is what the rule adds and what keeps the program from a pager', async () => {
-  const { environment } = await decided(commandPolicy({ allow: [{ pattern: 'git status', env: { FOO: 'bar' } }] }), 'git status')
-  assert.equal(environment['FOO'], 'bar')
-  assert.equal(environment['GIT_PAGER'], 'cat')
+test('the environment of a decision is what its rule adds; what keeps the program from a pager is known of it', async () => {
+  const { environment, facts } = await decided(commandPolicy({ allow: [{ pattern: 'git status', env: { FOO: 'bar' } }] }), 'git status')
+  assert.deepEqual(environment, { FOO: 'bar' })
+  assert.equal(facts.environment['GIT_PAGER'], 'cat')
 })
 
 test('the near miss is the allowance that agrees longest, and where it stops to', async () => {
