@@ -30,6 +30,9 @@ export const SERVER_LIMITS = {
   /** Messages under way to one server elsewhere, and the pause before its own stream is opened once more. */
   relayRequestsMax: 32,
   relayReopenMs: 5_000,
+  /** Messages of one client that wait for their turn, and characters of them: beyond, its session ends with `overloaded`. */
+  relayWaitingMax: 1_000,
+  relayWaitingCharsMax: 8 * 1024 * 1024,
   /** A server that is tried: each of its answers, pages of its tools, and tools. */
   serverTestMs: 90_000,
   serverTestPagesMax: 20,

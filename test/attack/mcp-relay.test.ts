@@ -1,0 +1,105 @@
+/** What an agent, or a server elsewhere, may make of the way between them: waiting, memory, and what goes on when the policy has changed. */
+import assert from 'node:assert/strict'
+import type { ServerResponse } from 'node:http'
+import { test } from 'node:test'
+import { LIMITS } from '../../src/kernel/limits.ts'
+import { AGENT_LEASE } from '../support/control.ts'
+import { eventually } from '../support/eventually.ts'
+import { openServers, toolPolicy } from '../support/mcp-servers.ts'
+import { openUpstream, type Recorded } from '../support/upstream.ts'
+
+type Servers = Awaited<ReturnType<typeof openServers>>
+
+const INITIALIZE = {
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+}
+const HEADERS = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+  authorization: `Bearer ${AGENT_LEASE}`,
+}
+
+async function rawClient(servers: Servers, server: string) {
+  const post = (body: unknown, more: Readonly<Record<string, string>> = {}, signal?: AbortSignal): Promise<Response> =>
+    fetch(`${servers.origin}/mcp/${server}`, {
+      method: 'POST',
+      headers: { ...HEADERS, ...more },
+      body: JSON.stringify(body),
+      signal: signal ?? AbortSignal.timeout(10_000),
+    })
+  const begun = await post(INITIALIZE)
+  const text = await begun.text()
+  const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+  const send = (body: unknown): Promise<string> => post(body, session).then((answer) => answer.text())
+  await send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  return { post, send, session, text }
+}
+
+type Sent = { readonly id?: number; readonly method?: string; readonly params?: Readonly<Record<string, unknown>> }
+
+/** A server elsewhere that answers with JSON when it is done; `held` are the calls that it has not answered. */
+async function openFar(answer: (message: Sent, response: ServerResponse) => boolean) {
+  const seen: Sent[] = []
+  const upstream = await openUpstream((request: Recorded, response) => {
+    if (request.method !== 'POST') return void response.writeHead(405).end()
+    const message = JSON.parse(request.body.toString()) as Sent
+    seen.push(message)
+    const { id, method } = message
+    if (answer(message, response)) return
+    if (id === undefined || method === undefined) return void response.writeHead(202).end()
+    const result =
+      method === 'initialize' ? { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: { name: 'far', version: '1' } } : { method }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+  })
+  const policy = `version: 1
+mcp_servers:
+  - {name: far, url: "http://far.example.com:${upstream.port}/mcp", headers: {X-Key: "\${secret:K}"}, plaintext: accept, addresses: ["127.0.0.0/8"]}
+`
+  const servers = await openServers({ policy, values: { K: 'far-canary-0012' }, gate: { hosts: { 'far.example.com': ['127.0.0.1'] } } })
+  return {
+    seen,
+    upstream,
+    servers,
+    policy,
+    async [Symbol.asyncDispose]() {
+      await servers[Symbol.asyncDispose]()
+      await upstream[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('a call that a server elsewhere is slow to answer holds up no other one, nor what cancels it', async () => {
+  await using far = await openFar(({ method }) => method === 'tools/call')
+  const client = await rawClient(far.servers, 'far')
+  const slow = client.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'slow' } })
+  await eventually(() => assert.ok(far.seen.some(({ id }) => id === 1)))
+  assert.match(await client.send({ jsonrpc: '2.0', id: 2, method: 'ping' }), /"id":2/)
+  await client.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
+  await eventually(() => assert.ok(far.seen.some(({ method }) => method === 'notifications/cancelled')))
+  assert.doesNotMatch(await slow, /"id":1/)
+})
+
+test('what an agent sends by the thousand to a server that does not take it is not kept: its session ends, and says why', async () => {
+  await using far = await openFar(({ method }) => method === 'tools/call' || method === 'notifications/held')
+  const client = await rawClient(far.servers, 'far')
+  const called = client.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'x' } })
+  await eventually(() => assert.ok(far.seen.some(({ id }) => id === 1)))
+  const held = { jsonrpc: '2.0', method: 'notifications/held', params: { data: 'x'.repeat(900_000) } }
+  let sent = 0
+  for (let answer = ''; !answer.includes('Session not found'); sent++) {
+    assert.ok(sent * 900_000 < 2 * LIMITS.relayWaitingCharsMax, 'all of it is kept')
+    answer = await client.send(held)
+  }
+  assert.match(await called, /"code":"overloaded"/)
+})
+
+test('a server that leaves the policy is left at once, also by sessions that are silent', async () => {
+  await using servers = await openServers({ policy: toolPolicy() })
+  await rawClient(servers, 'tools')
+  assert.equal(servers.started.length, 1)
+  await servers.setPolicy('version: 1\n')
+  await eventually(() => assert.ok(servers.audited.some(({ event }) => event === 'tool_ended')))
+})
