@@ -48,10 +48,10 @@ export function looksSecret(name: string, value: string): boolean {
 /** `NAME=value`, as options, variables, queries and connection strings have it. */
 const ASSIGNED = /(?:^|[\s;&?'"])-{0,2}([A-Za-z][A-Za-z0-9_.-]*)=([^\s;&'"]+)/g
 /** `Name: value`, a field of HTTP. */
-const FIELD = /(?:^|[\s'"])([A-Za-z][A-Za-z0-9-]*):(?!\/\/)\s*([^]+)$/
+const FIELD = /^([A-Za-z][A-Za-z0-9-]*):(?!\/\/)\s*([^]+)$/
 const OPTION = /^-{1,2}([A-Za-z][A-Za-z0-9_-]*)(?:=([^]*))?$/
-/** Shorter, a path or a variable: it says where a secret is, or what kind of it. */
-const NO_SECRET = /^(?:[^]{0,7}|[$./~][^]*)$/
+/** Shorter, a path, a variable or an expression: it says where a secret is, or what kind of it. */
+const NO_SECRET = /^(?:[^]{0,7}|[$./~][^]*|[^]*[(){}[\]][^]*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)$/
 
 /** Whether something in a text is named as a secret is. */
 export function namesSecret(text: string): boolean {

@@ -1,8 +1,11 @@
 /** What an agent, or a server elsewhere, may make of the way between them: waiting, memory, and what goes on when the policy has changed. */
 import assert from 'node:assert/strict'
-import type { ServerResponse } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
+import { system } from '../../src/kernel/system.ts'
+import { createMcpSessions, type McpSession } from '../../src/sidecar/gateway/mcp-sessions.ts'
 import { AGENT_LEASE } from '../support/control.ts'
 import { eventually } from '../support/eventually.ts'
 import { openServers, toolPolicy } from '../support/mcp-servers.ts'
@@ -102,4 +105,62 @@ test('a server that leaves the policy is left at once, also by sessions that are
   assert.equal(servers.started.length, 1)
   await servers.setPolicy('version: 1\n')
   await eventually(() => assert.ok(servers.audited.some(({ event }) => event === 'tool_ended')))
+})
+
+test('the name of a tool that nobody can have does not go into the audit as it is: its lines stay such as are verified', async () => {
+  await using servers = await openServers({ policy: toolPolicy() })
+  const client = await rawClient(servers, 'tools')
+  const name = 'n'.repeat(400_000)
+  assert.match(await client.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name } }), /not one that this session has/)
+  const lines = (await servers.gate.auditText()).split('\n')
+  assert.ok(lines.some((line) => line.includes('"tool_called"') && line.includes('"deny"')))
+  assert.ok(lines.every((line) => line.length < 4_096))
+})
+
+test('a secret of several lines that a server prints as an error is in no line of the log', async () => {
+  const key = 'first-line-0a1b2c\nsecond-line-3d4e5f\nthird-line-6a7b8c'
+  const print = [
+    process.execPath,
+    '-e',
+    "process.stderr.write('key: ' + process.env.TOOL_SECRET + '\\nend\\n')",
+  ]
+  await using servers = await openServers({ policy: toolPolicy('', print), vault: { TOOL_KEY: key } })
+  void rawClient(servers, 'tools').catch(() => undefined)
+  await eventually(() => assert.match(servers.log(), /"line":"end"/))
+  assert.doesNotMatch(servers.log(), /first-line|second-line|third-line/)
+})
+
+test('a client that is gone without a word leaves no place taken', async () => {
+  await using servers = await openServers({ policy: toolPolicy() })
+  for (let i = 0; i < LIMITS.toolConnectionsPerServerMax; i++) await rawClient(servers, 'tools')
+  const next = await rawClient(servers, 'tools')
+  assert.match(next.text, /"serverInfo"/)
+  assert.match(await next.send({ jsonrpc: '2.0', id: 1, method: 'ping' }), /"id":1/)
+})
+
+test('a client that goes away while its server starts leaves no session that nobody knows of', async () => {
+  await using sessions = createMcpSessions(system)
+  const asked = Promise.withResolvers<void>()
+  const started = Promise.withResolvers<void>()
+  const served = Promise.withResolvers<void>()
+  const connect = async (session: McpSession): Promise<void> => {
+    asked.resolve()
+    await started.promise
+    await session.transport.start()
+  }
+  const server = createServer((request, response) => {
+    response.once('close', () => started.resolve())
+    void sessions.serve({ request, response, body: INITIALIZE, lease: 'l', server: 'slow', connect }).then(served.resolve)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const gone = new AbortController()
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const answer = fetch(url, { method: 'POST', headers: HEADERS, body: JSON.stringify(INITIALIZE), signal: gone.signal }).catch(
+    () => undefined,
+  )
+  await asked.promise
+  gone.abort()
+  await Promise.all([served.promise, answer])
+  assert.equal(sessions.count, 0)
+  await new Promise((resolve) => server.close(resolve))
 })
