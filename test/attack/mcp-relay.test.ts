@@ -1,12 +1,12 @@
 /** What an agent, or a server elsewhere, may make of the way between them: waiting, memory, and what goes on when the policy has changed. */
 import assert from 'node:assert/strict'
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { connect, type AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { system } from '../../src/kernel/system.ts'
 import { createMcpSessions, type McpSession } from '../../src/sidecar/gateway/mcp-sessions.ts'
-import { AGENT_LEASE } from '../support/control.ts'
+import { AGENT_LEASE, SESSION } from '../support/control.ts'
 import { eventually } from '../support/eventually.ts'
 import { openServers, toolPolicy } from '../support/mcp-servers.ts'
 import { openUpstream, type Recorded } from '../support/upstream.ts'
@@ -117,19 +117,6 @@ test('the name of a tool that nobody can have does not go into the audit as it i
   assert.ok(lines.every((line) => line.length < 4_096))
 })
 
-test('a secret of several lines that a server prints as an error is in no line of the log', async () => {
-  const key = 'first-line-0a1b2c\nsecond-line-3d4e5f\nthird-line-6a7b8c'
-  const print = [
-    process.execPath,
-    '-e',
-    "process.stderr.write('key: ' + process.env.TOOL_SECRET + '\\nend\\n')",
-  ]
-  await using servers = await openServers({ policy: toolPolicy('', print), vault: { TOOL_KEY: key } })
-  void rawClient(servers, 'tools').catch(() => undefined)
-  await eventually(() => assert.match(servers.log(), /"line":"end"/))
-  assert.doesNotMatch(servers.log(), /first-line|second-line|third-line/)
-})
-
 test('a client that is gone without a word leaves no place taken', async () => {
   await using servers = await openServers({ policy: toolPolicy() })
   for (let i = 0; i < LIMITS.toolConnectionsPerServerMax; i++) await rawClient(servers, 'tools')
@@ -143,14 +130,14 @@ test('a client that goes away while its server starts leaves no session that nob
   const asked = Promise.withResolvers<void>()
   const started = Promise.withResolvers<void>()
   const served = Promise.withResolvers<void>()
-  const connect = async (session: McpSession): Promise<void> => {
+  const begin = async (session: McpSession): Promise<void> => {
     asked.resolve()
     await started.promise
     await session.transport.start()
   }
   const server = createServer((request, response) => {
     response.once('close', () => started.resolve())
-    void sessions.serve({ request, response, body: INITIALIZE, lease: 'l', server: 'slow', connect }).then(served.resolve)
+    void sessions.serve({ request, response, body: INITIALIZE, lease: 'l', server: 'slow', connect: begin }).then(served.resolve)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const gone = new AbortController()
@@ -163,4 +150,52 @@ test('a client that goes away while its server starts leaves no session that nob
   await Promise.all([served.promise, answer])
   assert.equal(sessions.count, 0)
   await new Promise((resolve) => server.close(resolve))
+})
+
+test('an agent whose server cannot have its secret is told that it is not there, and by what code; the operator is told all', async () => {
+  await using servers = await openServers({ policy: toolPolicy(), vault: {} })
+  const { text } = await rawClient(servers, 'tools')
+  assert.match(text, /"code":"mcp_server_failed"/)
+  assert.match(text, /could not be started \(secret_missing\)/)
+  assert.doesNotMatch(text, /vault has no key/)
+  using pass = servers.tools.pass(SESSION, 'tools')
+  await servers.controller.link.ready(AbortSignal.timeout(10_000))
+  await assert.rejects(servers.controller.link.testServer('tools', pass.text), { code: 'secret_missing', message: /the vault has no key/ })
+  assert.deepEqual(servers.started, [])
+})
+
+test('a body that is announced is asked for when the lease is good; HEAD and OPTIONS begin nothing', async () => {
+  await using servers = await openServers({ policy: toolPolicy() })
+  const { port } = new URL(servers.origin)
+  const exchange = async (text: string, until: RegExp): Promise<string> => {
+    const socket = connect({ host: '127.0.0.1', port: Number(port) })
+    socket.write(text)
+    let read = ''
+    for await (const chunk of socket) {
+      read += String(chunk)
+      if (until.test(read)) break
+    }
+    return read
+  }
+  const head = (method: string, path: string, more = ''): string =>
+    `${method} ${path} HTTP/1.1\r\nhost: sallyport\r\nauthorization: Bearer ${AGENT_LEASE}\r\n${more}\r\n`
+  const announced = 'content-type: application/json\r\ncontent-length: 2\r\nexpect: 100-continue\r\n'
+  assert.match(await exchange(head('POST', '/mcp/tools', announced), /\r\n\r\n/), /^HTTP\/1.1 100 /)
+  // Not before it is known who it is.
+  const stranger = head('POST', '/mcp/tools', announced).replace(AGENT_LEASE, 'wrong')
+  assert.match(await exchange(stranger, /\r\n\r\n/), /^HTTP\/1.1 401 /)
+  for (const method of ['HEAD', 'OPTIONS', 'PUT'])
+    assert.match(await exchange(head(method, '/mcp/tools', 'connection: close\r\n'), /\r\n\r\n/), /^HTTP\/1.1 (?:404|405) /, method)
+  assert.deepEqual(servers.started, [])
+})
+
+test('a program ends with its client also when the lease is not good any more', async () => {
+  await using servers = await openServers({ policy: toolPolicy() })
+  const step = { server: 'tools', connection: 'ab'.repeat(16) }
+  const call = (more: { do: 'open' | 'receive' | 'close'; lease: string }): Promise<unknown> =>
+    servers.tools.call(SESSION, { ...step, ...more }, new AbortController().signal)
+  await call({ do: 'open', lease: AGENT_LEASE })
+  await assert.rejects(call({ do: 'receive', lease: 'revoked' }), { code: 'unauthenticated' })
+  await call({ do: 'close', lease: 'revoked' })
+  assert.ok(servers.audited.some(({ event }) => event === 'tool_ended'))
 })

@@ -187,27 +187,16 @@ class Process implements ToolProcess {
   async #log(): Promise<void> {
     let lines = 0
     try {
-      for await (const line of linesOf(this.#withoutSecrets(this.#sibling.stderr), LIMITS.toolAnswerBytesMax)) {
+      for await (const line of linesOf(this.#sibling.stderr, LIMITS.toolAnswerBytesMax)) {
         lines += 1
         if (lines > LIMITS.toolLogLinesMax) continue
-        const text = line.toString('utf8').slice(0, LIMITS.toolLogCharsMax)
+        const text = this.#redactor.open().last(line).toString('utf8').slice(0, LIMITS.toolLogCharsMax)
         this.#parts.log.info({ ...this.#parts.of, line: visible(text) }, 'an MCP server says')
       }
     } catch {
       // A line that is too long: the rest is read, so that the program does not stand still, and shown to nobody.
       this.#sibling.stderr.resume()
     }
-  }
-
-  /** Before its lines are told apart: a key may have several. */
-  async *#withoutSecrets(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
-    const cleaning = this.#redactor.open()
-    for await (const chunk of stream) {
-      yield cleaning.push(chunk)
-      // The operator may know them.
-      yield cleaning.release(0)
-    }
-    yield cleaning.flush()
   }
 
   #stir(): void {

@@ -6,7 +6,7 @@ import { nearest } from '../../kernel/nearest.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { McpServer } from '../../policy/policy.ts'
 import type { Handle } from '../egress/handle.ts'
-import { refusalOf } from '../egress/refuse.ts'
+import { isRefusalCode, refusalOf } from '../egress/refuse.ts'
 import type { McpSession } from './mcp-sessions.ts'
 import type { ConnectToolServer } from './mcp-routes.ts'
 import { openRouteChannel } from './route-channel.ts'
@@ -93,6 +93,8 @@ class RelayedSession {
     this.#channel = await openServer(this.#parts, this.#server, lease, {
       onMessage: (message) => this.#toAgent(message),
       onEnd: (reason) => void this.#end(reason),
+    }).catch((error: unknown) => {
+      throw toldAgent(error, this.#server.name)
     })
     const { onclose } = transport
     const closed = (): void => {
@@ -208,6 +210,15 @@ class RelayedSession {
     for (const id of this.#pending.keys().toArray()) await this.#answer(id, REFUSED, message, { code, ...(hint !== undefined && { hint }) })
     await this.#session.transport.close()
   }
+}
+
+/** What is the operator's to know (a vault that is locked, an image that is not there) is told by its code alone. */
+function toldAgent(error: unknown, name: string): unknown {
+  if (!(error instanceof SallyportError) || isRefusalCode(error.code)) return error
+  return new SallyportError('mcp_server_failed', `the MCP server "${name}" could not be started (${error.code})`, {
+    hint: `the operator sees why with "sallyport mcp test ${name}"`,
+    cause: error,
+  })
 }
 
 /** What the policy says of a server, wherever it stands. */
