@@ -199,3 +199,19 @@ test('a program ends with its client also when the lease is not good any more', 
   await call({ do: 'close', lease: 'revoked' })
   assert.ok(servers.audited.some(({ event }) => event === 'tool_ended'))
 })
+
+test('a server that leaves the policy while it starts does not run on for nobody', async () => {
+  const asked = Promise.withResolvers<void>()
+  const changed = Promise.withResolvers<void>()
+  const starting = (): Promise<void> => {
+    asked.resolve()
+    return changed.promise
+  }
+  await using servers = await openServers({ policy: toolPolicy(), starting })
+  const client = rawClient(servers, 'tools')
+  await asked.promise
+  await servers.setPolicy('version: 1\n')
+  changed.resolve()
+  assert.doesNotMatch((await client).text, /serverInfo/)
+  await eventually(() => assert.ok(servers.audited.some(({ event }) => event === 'tool_ended')))
+})

@@ -96,6 +96,10 @@ class RelayedSession {
     }).catch((error: unknown) => {
       throw toldAgent(error, this.#server.name)
     })
+    if (this.#session.isOver()) {
+      await this.#channel[Symbol.asyncDispose]()
+      throw new SallyportError('mcp_server_unknown', `the session ended before the MCP server "${this.#server.name}" was there`)
+    }
     const { onclose } = transport
     const closed = (): void => {
       onclose?.()
