@@ -7,7 +7,6 @@ import { policyText } from './entries.ts'
 import { homeServersFile, readHomeServers } from './home-file.ts'
 import { keepUserServers, type KeptServers, type UserPlace } from './user-servers.ts'
 
-export { homeServersFile } from './home-file.ts'
 export { userValues, type UserPlace } from './user-servers.ts'
 
 /** An MCP server of a session, as the operator is told of it. */
