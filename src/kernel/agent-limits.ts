@@ -1,4 +1,4 @@
-/** Bounds of what agents ask for: requests, their output, MCP, and the servers of a session. */
+/** Bounds of what agents ask for: requests, their output, and MCP. */
 export const AGENT_LIMITS = {
   /** What an agent's request to the host may have: bytes of an argument, characters of its reason, bytes of a proposal. */
   argumentBytesMax: 131_072,

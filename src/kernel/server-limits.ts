@@ -27,9 +27,14 @@ export const SERVER_LIMITS = {
   /** Lines of its error output that are logged, of each connection, and characters of one. */
   toolLogLinesMax: 200,
   toolLogCharsMax: 1_000,
+  /** The name of a tool that can be called: the specification says 128 (2025-11-25, tools). */
+  toolNameCharsMax: 256,
   /** Messages under way to one server elsewhere, and the pause before its own stream is opened once more. */
   relayRequestsMax: 32,
   relayReopenMs: 5_000,
+  /** Messages of one client that wait for their turn, and characters of them: beyond, its session ends with `overloaded`. */
+  relayWaitingMax: 1_000,
+  relayWaitingCharsMax: 8 * 1024 * 1024,
   /** A server that is tried: each of its answers, pages of its tools, and tools. */
   serverTestMs: 90_000,
   serverTestPagesMax: 20,

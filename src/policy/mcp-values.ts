@@ -45,10 +45,33 @@ export function looksSecret(name: string, value: string): boolean {
   return (SECRET_NAME.test(name) || isCredentialField(name)) && !HARMLESS_NAME.test(name) && !PLAIN_VALUE.test(value)
 }
 
-/** Whether an argument of a program looks like a secret, or like an option that has one. */
-export function looksSecretArgument(word: string): boolean {
-  const [, name, value] = /^-{1,2}([A-Za-z][A-Za-z0-9_-]*)=([^]*)$/.exec(word) ?? []
-  return SECRET_VALUE.test(word) || (name !== undefined && value !== undefined && looksSecret(name, value))
+/** `NAME=value`, as options, variables, queries and connection strings have it. */
+const ASSIGNED = /(?:^|[\s;&?'"])-{0,2}([A-Za-z][A-Za-z0-9_.-]*)=([^\s;&'"]+)/g
+/** `Name: value`, a field of HTTP. */
+const FIELD = /^([A-Za-z][A-Za-z0-9-]*):(?!\/\/)\s*([^]+)$/
+const OPTION = /^-{1,2}([A-Za-z][A-Za-z0-9_-]*)(?:=([^]*))?$/
+/** Shorter, a path, a variable or an expression: it says where a secret is, or what kind of it. */
+const NO_SECRET = /^(?:[^]{0,7}|[$./~][^]*|[^]*[(){}[\]][^]*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)$/
+
+/** Whether something in a text is named as a secret is. */
+export function namesSecret(text: string): boolean {
+  const named = [...text.matchAll(ASSIGNED)].map(([, name = '', value = '']) => [name, value] as const)
+  const [, field = '', content = ''] = FIELD.exec(text) ?? []
+  return [...named, [field, content] as const].some(([name, value]) => !NO_SECRET.test(value) && looksSecret(name, value))
+}
+
+/** Whether a text has letters and digits in a row as nobody writes them: a key may look so, and an address or a word does not. */
+export function looksRandom(text: string): boolean {
+  const runs = text.match(/[A-Za-z0-9]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi) ?? []
+  return runs.some((run) => /[0-9]/.test(run) && /[A-Za-z]/.test(run))
+}
+
+/** Whether an argument of a program looks like a secret, or has one. @param before the argument before it, which may be an option */
+export function looksSecretArgument(word: string, before = ''): boolean {
+  const [, name, value] = OPTION.exec(word) ?? []
+  if (SECRET_VALUE.test(word) || (name !== undefined && value !== undefined && looksSecret(name, value)) || namesSecret(word)) return true
+  const [, option, given] = OPTION.exec(before) ?? []
+  return option !== undefined && given === undefined && !word.startsWith('-') && !NO_SECRET.test(word) && looksSecret(option, word)
 }
 
 /** Variables that would make the program another one, or that say what is the gate's to say. */
@@ -57,10 +80,10 @@ export function isReserved(variable: string): boolean {
 }
 
 /** Why an argument is refused. Arguments are in the container's configuration, which the engine keeps on its disk. */
-export function argumentProblem(word: string): string | undefined {
+export function argumentProblem(word: string, before?: string): string | undefined {
   if (word.includes('${secret:')) return 'a reference "${secret:…}" in an argument would stand in the list of processes: put it into env'
   if (word.includes('\0')) return 'an argument has a NUL in it'
-  return looksSecretArgument(word) ? `an argument looks like a secret in clear text: ${STORE_IT}` : undefined
+  return looksSecretArgument(word, before) ? `an argument looks like a secret in clear text: ${STORE_IT}` : undefined
 }
 
 /** Why the value of a variable is refused. Never with the value. */

@@ -50,7 +50,7 @@ export type { ExplainedAnswers, ExplainedCredential } from './explain-credential
 export type { PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
-export { looksSecret, looksSecretArgument, readValue, secretsIn } from './mcp-values.ts'
+export { looksRandom, looksSecret, looksSecretArgument, namesSecret, readValue, secretsIn } from './mcp-values.ts'
 export { routeOfServer, secretsOfServer } from './mcp-servers.ts'
 export { allowsTool } from './tool-names.ts'
 export { readWhole } from './whole-read.ts'

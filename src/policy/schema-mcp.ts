@@ -83,7 +83,7 @@ function entryProblems(entry: Readonly<Record<string, unknown>> & { readonly nam
     ...(scheme === 'https' && entry['plaintext'] !== undefined
       ? [say('plaintext has no effect on an https url: remove it', 'plaintext')]
       : []),
-    ...(command ?? []).flatMap((word) => argumentProblem(word) ?? []).map((message) => say(message, 'command')),
+    ...(command ?? []).flatMap((word, at, all) => argumentProblem(word, all[at - 1]) ?? []).map((message) => say(message, 'command')),
     ...Object.entries(env).flatMap(([key, value]) => {
       const problem = isReserved(key) ? `the variable ${key} is the gate's to set` : environmentValueProblem(key, value)
       return problem === undefined ? [] : [say(problem, 'env')]

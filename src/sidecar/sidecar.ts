@@ -320,7 +320,7 @@ async function openWays(
         callController: own.callController,
         policy: () => own.enforcement().policy,
         onChange: own.onChange,
-        connectToolServer: createMcpRelay(own.relay),
+        connectToolServer: createMcpRelay({ ...own.relay, onChange: own.onChange }),
         system: own.system,
       },
       front,

@@ -145,11 +145,21 @@ if (method === 'flood') for (let i = 0; i < 3000; i++) say({method: 'notificatio
 test('one agent has so many programs at a time, and a policy that drops a server ends its sessions', async () => {
   await using servers = await openServers({ policy: toolPolicy('', scripted('if (id !== undefined) say({id, result: {}})')) })
   const clients = await Promise.all(Array.from({ length: LIMITS.toolConnectionsPerServerMax }, () => rawClient(servers)))
+  // One that listens is there.
+  const streams = await Promise.all(
+    clients.map(({ session }) =>
+      fetch(`${servers.origin}/mcp/tools`, { headers: { ...HEADERS, authorization: `Bearer ${AGENT_LEASE}`, 'mcp-session-id': session } }),
+    ),
+  )
   const tooMany = await rawClient(servers)
   assert.match(tooMany.begun, /clients use the MCP server/)
   assert.equal(servers.started.length, LIMITS.toolConnectionsPerServerMax)
   await servers.setPolicy('version: 1\n')
-  assert.match((await clients[0]?.send({ jsonrpc: '2.0', id: 1, method: 'x' })) ?? '', /not what it was when this session began/)
+  assert.match(
+    (await clients[0]?.send({ jsonrpc: '2.0', id: 1, method: 'x' })) ?? '',
+    /not what it was when this session began|Session not found/,
+  )
+  await Promise.all(streams.map((stream) => stream.text()))
 })
 
 test('a server elsewhere that leads elsewhere is not followed, and its secret goes to no other place', async () => {

@@ -35,13 +35,15 @@ export type ServersOptions = {
   readonly values?: Readonly<Record<string, string>>
   readonly vault?: Readonly<Record<string, string>>
   readonly gate?: Partial<TestGateOptions>
+  /** Waited for before a program is there. */
+  readonly starting?: () => Promise<void>
 }
 
 /**
  * A gate with a controller before it, and MCP servers as the policy names them. Programs run as processes in the place of containers:
  * with their variables and nothing else.
  */
-export async function openServers({ policy, values = {}, vault = { TOOL_KEY: TOOL_CANARY }, gate: more = {} }: ServersOptions) {
+export async function openServers({ policy, values = {}, vault = { TOOL_KEY: TOOL_CANARY }, gate: more = {}, starting }: ServersOptions) {
   await using parts = new AsyncDisposableStack()
   const audited: ToolEvent[] = []
   const started: SiblingWish[] = []
@@ -66,8 +68,9 @@ export async function openServers({ policy, values = {}, vault = { TOOL_KEY: TOO
     checkLease(_session, lease) {
       if (lease !== AGENT_LEASE) throw new SallyportError('unauthenticated', 'another lease')
     },
-    startSibling(_session, wish) {
+    async startSibling(_session, wish) {
       started.push(wish)
+      await starting?.()
       return startProcess(wish)
     },
     audit(event) {

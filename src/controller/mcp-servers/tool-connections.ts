@@ -16,7 +16,7 @@ export type ToolsParts = {
   /** The session's policy and whom the vault takes it for. @throws session_not_running */
   readonly entitledOf: (session: string) => Entitled
   readonly providers: Pick<Providers, 'get' | 'problem'>
-  /** I53: every step shows the lease. @throws unauthenticated */
+  /** I53: every step but the last shows the lease. @throws unauthenticated */
   readonly checkLease: (session: string, lease: string) => void
   readonly startSibling: Sessions['startSibling']
   /** Before what it says is done. @throws audit_unavailable */
@@ -49,7 +49,8 @@ export function createTools(parts: ToolsParts): Tools {
   }
   return {
     async call(session, request, signal) {
-      check(session, request)
+      // What only takes away needs none: the gate closes what it opened, also for a lease that was revoked.
+      if (request.do !== 'close') check(session, request)
       if (request.do === 'open') {
         const charge = (): void =>
           starting.charge(session, LIMITS.toolStartsPerMinuteMax, LIMITS.toolStartsBurstMax, 'starts of MCP servers')

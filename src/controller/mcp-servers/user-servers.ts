@@ -2,11 +2,11 @@ import { checkedSecret } from '../../credential/credential.ts'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
-import { looksSecret, looksSecretArgument } from '../../policy/policy.ts'
+import { checkPolicy, looksRandom, looksSecret, looksSecretArgument, namesSecret } from '../../policy/policy.ts'
 import { GATE_SERVER_NAME } from '../../wire/mcp-server.ts'
 import type { SourceOf } from '../../wire/secret-source.ts'
 import type { Provider } from '../providers/provider.ts'
-import { isContainedEntry, type ServerEntry } from './entries.ts'
+import { isContainedEntry, policyText, type ServerEntry } from './entries.ts'
 import { readBoundedText } from './read-text.ts'
 import { USER_FORMATS, type Environment, type FoundServer, type UserValue } from './user-formats.ts'
 
@@ -53,13 +53,20 @@ export function keepUserServers(place: UserPlace, harness: string, taken: Readon
       notes.push(`the MCP server "${shown(server.server)}" of ${file} is left out: ${problem}`)
       continue
     }
-    names.add(name)
     if (server.url !== undefined && server.tools === undefined && Object.keys(server.headers).length === 0) {
+      names.add(name)
       kept.called.push({ name, url: server.url })
       notes.push(`the MCP server "${name}" of ${file} is called by the agent itself, as far as rules allow its host`)
       continue
     }
     const { entry, secrets } = wrapped(harness, server, name)
+    // What a policy would be refused for is left out alone: no session fails by it.
+    const [fault] = checkPolicy([{ file, text: policyText([entry], secrets) }], { policyDirs: [] }).errors
+    if (fault !== undefined) {
+      notes.push(`the MCP server "${name}" of ${file} is left out: ${fault.message}`)
+      continue
+    }
+    names.add(name)
     kept.servers.push(entry)
     kept.secrets.push(...secrets)
     const how = 'url' in entry ? 'goes by the gate' : isContainedEntry(entry) ? 'runs in a container of its own' : 'runs in the agent'
@@ -145,18 +152,32 @@ function unfitness({ command, env, url, headers, unfit }: FoundServer, name: str
   if (name === '') return 'its name has no letter or digit'
   if (command === undefined && url === undefined) return 'it has neither a command nor a url'
   // It would be in the agent, or in a container's configuration.
-  if (command?.some(looksSecretArgument) === true) return 'an argument looks like a secret: move it into its env'
+  if (command?.some((word, at, all) => looksSecretArgument(word, all[at - 1]) || isKey(word)) === true)
+    return 'an argument looks like a secret: move it into its env'
   if (command?.some((word) => /\$\{|\{env:/.test(word)) === true) return 'an argument has a variable of the environment in it'
   if (url !== undefined && !/^https?:\/\/[^@?#\s${}]+$/.test(url)) return 'its url has a query, a password or a variable in it'
+  if (url !== undefined && !URL.canParse(url)) return 'its url is none'
+  if (url !== undefined && looksRandom(new URL(url).pathname))
+    return 'its url looks as if it had a key in it: write it into mcp.json, where the gate keeps it'
   const names = [...Object.keys(env), ...Object.keys(headers)]
   return names.length > LIMITS.mcpFieldsMax ? `it has more than ${LIMITS.mcpFieldsMax} values` : undefined
+}
+
+/** A path of the operator's is none, though it may have such a name in it. */
+function isKey(text: string): boolean {
+  return looksRandom(text.replaceAll(/(?:^|(?<==))[.~]?\/(?:[^/\s]*\/)*[^/\s]*|sha256:[0-9a-f]{64}/g, ''))
 }
 
 function wrapped(harness: string, server: FoundServer, name: string): { entry: ServerEntry; secrets: KeptServers['secrets'] } {
   const secrets: KeptServers['secrets'][number][] = []
   const value = (of: 'env' | 'headers', field: string, parts: UserValue): string => {
     const text = parts.map((part) => (typeof part === 'string' ? part : '')).join('')
-    const isPlain = parts.every((part) => typeof part === 'string') && !looksSecret(field, text) && !text.includes('${secret:')
+    const isPlain =
+      parts.every((part) => typeof part === 'string') &&
+      !looksSecret(field, text) &&
+      !isKey(text) &&
+      !namesSecret(text) &&
+      !text.includes('${secret:')
     if (isPlain) return text
     const key = `mcp.${name}.${field.replaceAll(/[^A-Za-z0-9_.-]/g, '_').slice(0, 64)}`
     const source = `mcp-config:${harness}/${[server.server, of, field].map(encodeURIComponent).join('/')}`

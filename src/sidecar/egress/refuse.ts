@@ -113,6 +113,7 @@ function retryAfter({ code, retryAfterMs }: Refusal, status: number): Record<str
   return (status === 429 && code !== 'budget_exhausted') || status === 503 ? { 'retry-after': '1' } : {}
 }
 
-function isRefusalCode(code: keyof typeof ERRORS): code is RefusalCode {
+/** Whether an agent is told of it as it is. */
+export function isRefusalCode(code: keyof typeof ERRORS): code is RefusalCode {
   return ERRORS[code].to === 'agent'
 }

@@ -9,29 +9,35 @@ export type StreamEvent = { readonly data: string; readonly id: string | undefin
  */
 export async function* readEvents(body: AsyncIterable<Buffer>, charsMax: number): AsyncGenerator<StreamEvent, void> {
   const decoder = new StringDecoder('utf8')
-  let rest = ''
+  let begun = ''
+  let isAfterReturn = false
   let data: string[] = []
   let length = 0
   let id: string | undefined
   for await (const chunk of body) {
-    rest += decoder.write(chunk)
-    // A CR at the end may be half of a line end.
-    const isHalf = rest.endsWith('\r')
-    const lines = (isHalf ? rest.slice(0, -1) : rest).split(/\r\n|\n|\r/)
-    rest = `${lines.pop() ?? ''}${isHalf ? '\r' : ''}`
-    for (const line of lines) {
+    const read = decoder.write(chunk)
+    if (read === '') continue
+    // CR and LF may come apart: together they end one line.
+    const lines = (isAfterReturn && read.startsWith('\n') ? read.slice(1) : read).split(/\r\n|\n|\r/)
+    isAfterReturn = read.endsWith('\r')
+    const rest = lines.pop() ?? ''
+    for (const end of lines) {
+      const line = `${begun}${end}`
+      begun = ''
       if (line === '') {
         if (data.length > 0) yield { data: data.join('\n'), id }
         data = []
         length = 0
         continue
       }
-      const [, field = '', value = ''] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) ?? []
-      length += value.length
+      // Each line costs something, also one with nothing in it.
+      length += line.length + 1
       if (length > charsMax) throw new Error('an event is too long')
+      const [, field = '', value = ''] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) ?? []
       if (field === 'data') data.push(value)
       else if (field === 'id' && !value.includes('\0')) id = value
     }
-    if (rest.length > charsMax) throw new Error('a line is too long')
+    begun += rest
+    if (length + begun.length > charsMax) throw new Error('a line is too long')
   }
 }

@@ -68,6 +68,7 @@ export async function createGateway(parts: GatewayParts, routes: RouteTakers): P
   })
   app.setErrorHandler((_error, _request, reply) => answer(reply, { code: 'internal', message: 'the request could not be handled' }))
   app.setNotFoundHandler(answerNotFound)
+  app.addHook('preParsing', askForBody)
   // It is opened last: where it answers, the proxy listens.
   app.get('/healthz', (_request, reply) => reply.send({ status: 'ok' }))
   app.get('/ca.crt', (_request, reply) => reply.type('application/x-pem-file').send(parts.caPem))
@@ -103,6 +104,12 @@ export async function createGateway(parts: GatewayParts, routes: RouteTakers): P
   })
   await app.ready()
   return app.server
+}
+
+/** Who announced a body waits to be asked for it (RFC 9110 §10.1.1), and is when its head was looked at and found good. */
+function askForBody({ raw }: FastifyRequest, reply: FastifyReply, _payload: unknown, next: () => void): void {
+  if (raw.httpVersion === '1.1' && /(?:^|\W)100-continue(?:$|\W)/i.test(raw.headers.expect ?? '')) reply.raw.writeContinue()
+  next()
 }
 
 /** Nothing of it is told to who does not show the session's lease, where there is one. */

@@ -1,11 +1,12 @@
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js'
 import type { AuditEvent } from '../../audit/audit.ts'
 import { SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import { nearest } from '../../kernel/nearest.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { McpServer } from '../../policy/policy.ts'
 import type { Handle } from '../egress/handle.ts'
-import { refusalOf } from '../egress/refuse.ts'
+import { isRefusalCode, refusalOf } from '../egress/refuse.ts'
 import type { McpSession } from './mcp-sessions.ts'
 import type { ConnectToolServer } from './mcp-routes.ts'
 import { openRouteChannel } from './route-channel.ts'
@@ -19,6 +20,8 @@ export type RelayParts = {
   readonly askTool: AskTool
   /** I3: on disk before a call goes on. @throws audit_unavailable */
   readonly audit: (event: AuditEvent) => Promise<void>
+  /** Calls the listener after each change of policy. Undefined where nothing changes. */
+  readonly onChange?: ((listener: () => void) => void) | undefined
 }
 
 /** A server that the gate stands before. @throws mcp_server_unknown */
@@ -48,9 +51,17 @@ export async function openServer(parts: RelayParts, server: McpServer, pass: str
  * rejects with mcp_server_unknown, mcp_server_failed and its kin.
  */
 export function createMcpRelay(parts: RelayParts): ConnectToolServer {
+  const open = new Set<RelayedSession>()
+  parts.onChange?.(() => open.forEach((relayed) => relayed.review()))
   return async (name, lease, session) => {
-    const relayed = new RelayedSession(parts, serverOf(parts.servers(), name), session)
-    await relayed.open(lease)
+    const relayed: RelayedSession = new RelayedSession(parts, serverOf(parts.servers(), name), session, () => open.delete(relayed))
+    open.add(relayed)
+    try {
+      await relayed.open(lease)
+    } catch (error) {
+      open.delete(relayed)
+      throw error
+    }
   }
 }
 
@@ -68,8 +79,12 @@ class RelayedSession {
   #isEnded = false
   /** One message after the other, in the order in which they came. */
   #sending: Promise<void> = Promise.resolve()
+  #waiting = 0
+  #waitingChars = 0
+  readonly #onEnded: () => void
 
-  constructor(parts: RelayParts, server: McpServer, session: McpSession) {
+  constructor(parts: RelayParts, server: McpServer, session: McpSession, onEnded: () => void) {
+    this.#onEnded = onEnded
     this.#parts = parts
     this.#server = server
     this.#session = session
@@ -81,20 +96,53 @@ class RelayedSession {
     this.#channel = await openServer(this.#parts, this.#server, lease, {
       onMessage: (message) => this.#toAgent(message),
       onEnd: (reason) => void this.#end(reason),
+    }).catch((error: unknown) => {
+      throw toldAgent(error, this.#server.name)
     })
+    if (this.#session.isOver()) {
+      await this.#channel[Symbol.asyncDispose]()
+      throw new SallyportError('mcp_server_unknown', `the session ended before the MCP server "${this.#server.name}" was there`)
+    }
     const { onclose } = transport
     const closed = (): void => {
       onclose?.()
       this.#isEnded = true
+      this.#onEnded()
       void this.#channel?.[Symbol.asyncDispose]()
     }
     const received = (message: JSONRPCMessage): void => {
       const { id, method } = message as Message
       if (method !== undefined && isId(id)) this.#pending.set(id, tokenOf(message))
-      this.#sending = this.#sending.then(() => this.#toServer(message as Message))
+      this.#queue(message)
     }
     Object.assign(transport, { onclose: closed, onmessage: received })
     await transport.start()
+  }
+
+  /** Ends the session where the policy in force says another thing of its server, or nothing. */
+  review(): void {
+    try {
+      this.#refuseChanged()
+    } catch {
+      // It ends.
+    }
+  }
+
+  /** A message without an id is answered before it is taken: only this bounds how many wait. */
+  #queue(message: Message): void {
+    const chars = this.#waiting === 0 ? 0 : JSON.stringify(message).length
+    if (this.#waiting >= LIMITS.relayWaitingMax || this.#waitingChars + chars > LIMITS.relayWaitingCharsMax) {
+      const reason = new SallyportError('overloaded', `${this.#waiting} messages wait for the MCP server "${this.#server.name}"`)
+      return void this.#end(reason)
+    }
+    this.#waiting += 1
+    this.#waitingChars += chars
+    this.#sending = this.#sending
+      .then(() => this.#toServer(message))
+      .finally(() => {
+        this.#waiting -= 1
+        this.#waitingChars -= chars
+      })
   }
 
   /** Never rejects. */
@@ -120,7 +168,7 @@ class RelayedSession {
   /** I18: a session does not outlive what the policy said of its server when it began. */
   #refuseChanged(): void {
     const now = this.#parts.servers().find(({ name }) => name === this.#server.name)
-    if (JSON.stringify(now) === JSON.stringify(this.#server)) return
+    if (saidOf(now) === saidOf(this.#server)) return
     const reason = new SallyportError(
       'mcp_server_unknown',
       `the MCP server "${this.#server.name}" is not what it was when this session began`,
@@ -169,6 +217,20 @@ class RelayedSession {
     for (const id of this.#pending.keys().toArray()) await this.#answer(id, REFUSED, message, { code, ...(hint !== undefined && { hint }) })
     await this.#session.transport.close()
   }
+}
+
+/** What is the operator's to know (a vault that is locked, an image that is not there) is told by its code alone. */
+function toldAgent(error: unknown, name: string): unknown {
+  if (!(error instanceof SallyportError) || isRefusalCode(error.code)) return error
+  return new SallyportError('mcp_server_failed', `the MCP server "${name}" could not be started (${error.code})`, {
+    hint: `the operator sees why with "sallyport mcp test ${name}"`,
+    cause: error,
+  })
+}
+
+/** What the policy says of a server, wherever it stands. */
+function saidOf(server: McpServer | undefined): string {
+  return JSON.stringify({ ...server, from: undefined })
 }
 
 function isId(id: unknown): id is RequestId {

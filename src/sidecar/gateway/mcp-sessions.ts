@@ -5,7 +5,7 @@ import type { AuthInfo } from '@modelcontextprotocol/sdk/server/auth/types.js'
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { ErrorCode, isInitializeRequest, type RequestId } from '@modelcontextprotocol/sdk/types.js'
-import { codeOf, SallyportError, type Refusal } from '../../kernel/errors.ts'
+import { SallyportError, type Refusal } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { System } from '../../kernel/system.ts'
 import { refusalOf, statusOf } from '../egress/refuse.ts'
@@ -74,7 +74,8 @@ export function createMcpSessions({ random }: Pick<System, 'random'>): McpSessio
   const sessions = new Map<string, Entry>()
 
   async function open(server: string, lease: string, connect: McpRequest['connect']): Promise<Entry> {
-    if (sessions.size >= LIMITS.mcpSessionsMax) await endIdlest(sessions)
+    if (sessions.size >= LIMITS.mcpSessionsMax && !(await endIdlest(sessions.values())))
+      throw new SallyportError('overloaded', `${sessions.size} MCP sessions are in use`, { hint: 'end some of them' })
     const id = random(ID_BYTES).toString('hex')
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
@@ -94,7 +95,9 @@ export function createMcpSessions({ random }: Pick<System, 'random'>): McpSessio
     const session: McpSession = { transport, isOver: () => isOver, abandon: (call) => abandon(transport, call) }
     try {
       await connect(session).catch(async (error: unknown) => {
-        if (codeOf(error) !== 'overloaded' || !(await endForgotten(sessions, entry))) throw error
+        // Clients go without a word: what is left of them makes room.
+        const others = [...sessions.values()].filter((one) => one !== entry && one.owner === entry.owner)
+        if (refusalOf(error).code !== 'overloaded' || !(await endIdlest(others))) throw error
         await connect(session)
       })
     } catch (error) {
@@ -152,14 +155,18 @@ export function callerOf(auth: AuthInfo | undefined): McpCaller {
 
 async function handle(entry: Entry, request: IncomingMessage, response: ServerResponse, body: unknown, lease: string): Promise<void> {
   const { transport } = entry
+  // Its server took its time to begin: nobody has learned its id.
+  if (response.destroyed && transport.sessionId === undefined) return await transport.close()
   const gone = new AbortController()
   entry.underWay += 1
   clearTimeout(entry.idle)
-  response.once('close', () => {
+  const leave = (): void => {
     gone.abort()
     entry.underWay -= 1
     if (entry.underWay === 0) entry.idle = setTimeout(() => void transport.close(), LIMITS.mcpSessionIdleMs).unref()
-  })
+  }
+  if (response.destroyed) leave()
+  else response.once('close', leave)
   response.setTimeout(LIMITS.mcpStalledMs, () => response.destroy())
   const caller: McpCaller = { lease, gone: gone.signal, isBehind: () => response.writableNeedDrain }
   const auth: AuthInfo = { token: lease, clientId: '', scopes: [], extra: { caller } }
@@ -192,16 +199,9 @@ async function send({ status, headers, body }: Response, response: ServerRespons
   response.end()
 }
 
-/** @throws SallyportError overloaded */
-async function endIdlest(sessions: ReadonlyMap<string, Entry>): Promise<void> {
-  const idlest = [...sessions.values()].find(({ underWay }) => underWay === 0)
-  if (idlest === undefined) throw new SallyportError('overloaded', `${sessions.size} MCP sessions are in use`, { hint: 'end some of them' })
-  await idlest.transport.close()
-}
-
-/** Programs exit without ending their sessions, each of which holds a server: the one that is idle longest makes room for the next. */
-async function endForgotten(sessions: ReadonlyMap<string, Entry>, next: Entry): Promise<boolean> {
-  const idlest = [...sessions.values()].find((one) => one !== next && one.owner === next.owner && one.underWay === 0)
+/** The first of them that nobody waits for. False where there is none. */
+async function endIdlest(sessions: Iterable<Entry>): Promise<boolean> {
+  const idlest = [...sessions].find(({ underWay }) => underWay === 0)
   await idlest?.transport.close()
   return idlest !== undefined
 }

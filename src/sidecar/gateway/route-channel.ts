@@ -3,6 +3,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { VERSION } from '../../kernel/version.ts'
 import { routeOfServer, secretsIn, type McpServer } from '../../policy/policy.ts'
 import type { Handle } from '../egress/handle.ts'
+import { refusalOf } from '../egress/refuse.ts'
 import { ROUTE_PREFIX } from '../egress/route.ts'
 import { readEvents } from './event-stream.ts'
 import { RelayAgent, type RelayAnswer } from './relay-agent.ts'
@@ -19,6 +20,8 @@ export function openRouteChannel(handle: Handle, server: HttpServer, events: Cha
   const channel = new RouteChannel(handle, server, events)
   return { send: (message) => channel.send(message), [Symbol.asyncDispose]: () => channel.close() }
 }
+
+const REFUSED = -32_000
 
 class RouteChannel {
   readonly #handle: Handle
@@ -37,21 +40,36 @@ class RouteChannel {
     this.#events = events
   }
 
-  /** Resolves when the server has answered, as far as the head of its answer. */
+  /**
+   * Resolves when the server has taken it. Not of a call: many servers answer with a head when they are done, and until then what
+   * cancels it has to pass, and what is called beside it. Why a call failed is its answer.
+   */
   async send(message: Message): Promise<void> {
     if (this.#isClosed) throw this.#failed('is closed')
     if (this.#running.size >= LIMITS.relayRequestsMax)
       throw new SallyportError('overloaded', `${this.#running.size} messages are under way`)
     const { id, method } = message
-    const isRequest = id !== undefined && typeof method === 'string'
-    const agent = this.#begin('POST', ['content-type', 'application/json'], Buffer.from(JSON.stringify(message)))
+    const taken = this.#taken(this.#begin('POST', ['content-type', 'application/json'], Buffer.from(JSON.stringify(message))), message)
+    if (id === undefined || typeof method !== 'string' || method === 'initialize') return await taken
+    taken.catch((error: unknown) => {
+      const { code, message: why, hint } = refusalOf(error)
+      return this.#refuse(id, why, { code, ...(hint !== undefined && { hint }) })
+    })
+  }
+
+  async #taken(agent: RelayAgent, { id, method }: Message): Promise<void> {
     const answer = await this.#answerOf(agent)
     // The session is over for the server, and so it is for the client (2025-11-25, transports, session management).
     if (answer.status === 404 && this.#session !== undefined && !answer.isRefusal) return this.#fail(agent, 'has ended the session')
     if (answer.status < 200 || answer.status > 299) throw await this.#refusalOf(agent, answer)
     if (method === 'initialize') this.#session = answer.header('mcp-session-id')
-    void this.#deliver(agent, answer, isRequest ? { id, method } : undefined)
+    void this.#deliver(agent, answer, id !== undefined && typeof method === 'string' ? { id, method } : undefined)
     if (method === 'notifications/initialized') void this.#listen()
+  }
+
+  async #refuse(id: unknown, message: string, data?: unknown): Promise<void> {
+    if (this.#isClosed) return
+    await this.#events.onMessage({ jsonrpc: '2.0', id, error: { code: REFUSED, message, ...(data !== undefined && { data }) } })
   }
 
   async close(): Promise<void> {
@@ -122,12 +140,7 @@ class RouteChannel {
     } catch {
       agent.leave()
     }
-    if (!isAnswered && !this.#isClosed && request !== undefined)
-      await this.#events.onMessage({
-        jsonrpc: '2.0',
-        id: request.id,
-        error: { code: -32_000, message: 'the MCP server gave no answer that can be read' },
-      })
+    if (!isAnswered) await this.#refuse(request?.id, 'the MCP server gave no answer that can be read')
   }
 
   #learn({ result }: Message): void {

@@ -1,9 +1,10 @@
+import { LIMITS } from '../../kernel/limits.ts'
 import { allowsTool, type McpServer } from '../../policy/policy.ts'
 
 /** A message of JSON-RPC 2.0, as far as anything here looks into it. */
 export type Message = Readonly<Record<string, unknown>>
 
-/** A call of a tool, and whether it goes on. */
+/** A call of a tool, by as much of its name as is told and recorded, and whether it goes on. */
 export type ToolCall = { readonly tool: string; readonly isAllowed: boolean }
 
 /**
@@ -25,8 +26,9 @@ export function createToolFilter({ tools }: Pick<McpServer, 'tools'>): ToolFilte
       const { method, params } = message
       if (typeof method !== 'string' || !readsAsCall(method)) return undefined
       const name = isMap(params) ? params['name'] : undefined
-      const isAllowed = (method === CALL || tools === undefined) && allowsTool(tools, name)
-      return { tool: typeof name === 'string' ? name : '', isAllowed }
+      const tool = typeof name === 'string' ? name.slice(0, LIMITS.toolNameCharsMax) : ''
+      const isAllowed = (method === CALL || tools === undefined) && tool === name && allowsTool(tools, name)
+      return { tool, isAllowed }
     },
     toAgent(message) {
       const { result } = message

@@ -155,6 +155,65 @@ for (const { what, text } of [
     assert.doesNotMatch(kept.notes.join('\n'), new RegExp(`${VALUE}|abcdefgh|u:p`))
   })
 
+/** Nobody's, and of no known form. */
+const OPAQUE = 'Zq81kd0aLx77Pw2mN4'
+for (const [what, server] of Object.entries({
+  'behind its option': { command: 'x', args: ['--api-key', OPAQUE] },
+  'in a header of a proxy of MCP': {
+    command: 'npx',
+    args: ['mcp-remote', 'https://a.example.com', '--header', `Authorization: Bearer ${OPAQUE}`],
+  },
+  'in a variable of docker': { command: 'docker', args: ['run', '-e', 'GITHUB_TOKEN=abcdefgh-ijkl', 'image'] },
+  'in the query of an argument': { command: 'npx', args: ['mcp-remote', 'https://a.example.com/mcp?api_key=abcdefgh-ijkl'] },
+  'in a command of the shell': { command: 'sh', args: ['-c', 'API_KEY=abcdefgh-ijkl exec x'] },
+  'by itself': { command: 'x', args: [OPAQUE] },
+  'in the path of its url': { url: `https://a.example.com/s/${OPAQUE}/mcp` },
+}))
+  test(`a server with a key ${what} is left out: the agent would have it`, () => {
+    using place = placeWith('.cursor/mcp.json', JSON.stringify({ mcpServers: { keyed: server } }))
+    const kept = keepUserServers(place, 'cursor', new Set())
+    assert.deepEqual([kept.servers, kept.called, kept.secrets], [[], [], []])
+    assert.match(kept.notes.join(), /left out/)
+    assert.doesNotMatch(kept.notes.join(), new RegExp(`${OPAQUE}|abcdefgh-ijkl`))
+  })
+
+test('variables that have a key under another name are held back as well, and those that say what everybody may read are not', () => {
+  const keyed = { SLACK_URL: `https://hooks.example.com/T0/${OPAQUE}`, CONNECTION: 'Server=a;Password=abcdefgh', OPENAI: OPAQUE }
+  const plain = { ROOT: '/home/me/a0b1c2d3e4f5a6b7c8', MODE: 'fast', REGION: 'eu-central-1', TOKEN_FILE: '/run/secrets/token' }
+  using place = placeWith(
+    '.cursor/mcp.json',
+    JSON.stringify({
+      mcpServers: { keyed: { command: 'x', env: keyed }, plain: { command: 'x', args: ['--key-file', '/x/y'], env: plain } },
+    }),
+  )
+  const kept = keepUserServers(place, 'cursor', new Set())
+  assert.equal(kept.secrets.length, 3)
+  assert.ok(!policyText(kept.servers, kept.secrets).includes(OPAQUE))
+  assert.deepEqual(
+    kept.servers.find(({ name }) => name === 'plain'),
+    { name: 'plain', command: ['x', '--key-file', '/x/y'], env: plain },
+  )
+})
+
+test('a server that a policy would be refused for is left out, and no other one with it', () => {
+  const mcpServers = {
+    variable: { command: 'x', env: { 'FOO-BAR': 'x' } },
+    loader: { command: 'x', env: { LD_PRELOAD: '/x.so' } },
+    field: { url: 'https://a.example.com/mcp', headers: { 'Content-Type': 'application/json' } },
+    long: { command: 'x', args: ['a '.repeat(5_000)] },
+    port: { url: 'https://a.example.com:99999/mcp', headers: { 'X-A': 'b' } },
+    good: { command: 'x' },
+  }
+  using place = placeWith('.cursor/mcp.json', JSON.stringify({ mcpServers }))
+  const kept = keepUserServers(place, 'cursor', new Set())
+  assert.deepEqual(
+    kept.servers.map(({ name }) => name),
+    ['good'],
+  )
+  assert.equal(kept.notes.filter((note) => note.includes('left out')).length, 5)
+  loadPolicy([{ file: 'kept.yaml', text: policyText(kept.servers, kept.secrets) }], { policyDirs: [] })
+})
+
 test('a value that went from the file since is missing, by name', async () => {
   using place = placeWith('.cursor/mcp.json', '{"mcpServers": {}}')
   const source = parseSource('mcp-config:cursor/a/env/K')

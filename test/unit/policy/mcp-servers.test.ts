@@ -74,6 +74,16 @@ for (const { what, servers, message } of [
     servers: '  - {name: a, command: [x, "--api-key=abcdefgh"]}\n',
     message: /an argument looks like a secret/,
   },
+  {
+    what: 'a secret behind its option',
+    servers: '  - {name: a, command: [x, --token, abcdefgh]}\n',
+    message: /an argument looks like a secret/,
+  },
+  {
+    what: 'a secret in a field that an argument has',
+    servers: '  - {name: a, command: [x, --header, "Authorization: Bearer abcdefgh"]}\n',
+    message: /an argument looks like a secret/,
+  },
   { what: 'a reference that is not closed', servers: '  - {name: a, command: [x], env: {X: "${secret:K"}}\n', message: /not closed/ },
   {
     what: 'a header with text behind its secret',
@@ -100,6 +110,21 @@ for (const { what, servers, message } of [
     assert.match(errors[0] ?? '', message)
     assert.doesNotMatch(errors[0] ?? '', /abcdefgh|ghp_0123/)
   })
+
+test('arguments that say where a secret is, or what is done with one, are none', () => {
+  const words = [
+    '--token-file',
+    '/run/token-of-mine',
+    '--auth',
+    'oauth',
+    '--key',
+    './key-file.pem',
+    'KEY=$OTHER_KEY',
+    'https://a.example.com:8443/x?page=12345678',
+  ]
+  const code = ['-e', "const token = process.env.TOKEN; print('key: ' + token, { token: read() })"]
+  assert.deepEqual(errorsOf(textOf(`  - {name: a, command: ${JSON.stringify(['x', ...words, ...code])}}\n`)), [])
+})
 
 test('a later layer may say the same of a server again, and nothing else of it: the error names both places', () => {
   const same = textOf('  - {name: a, command: [x], env: {B: "1", A: "2"}}\n')
