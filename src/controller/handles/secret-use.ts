@@ -8,7 +8,6 @@ import type { Approvals } from '../approvals/approvals.ts'
 import type { Providers } from '../providers/providers.ts'
 import { denialOf } from '../requests/endings.ts'
 import type { Ending, OpenRequest, RequestPlace } from '../requests/requests.ts'
-import { sessionFolder } from '../sessions/session-names.ts'
 import { checkWish, type Sessions, type SiblingWish } from '../sessions/sessions.ts'
 import type { HandleBook } from './handle-book.ts'
 import type { KnownSecretParts } from './known-secret.ts'
@@ -159,7 +158,7 @@ async function performed(
   const { workspace, role } = place.asker
   const values = await valuesOf(parts, prepared.templates, prepared.secrets, { workspace, ...(role !== undefined && { role }) }, signal)
   const searched = [...values.searched, ...place.secrets()]
-  await using output = await openOutputFolder(sessionFolder(parts.home, session), request.id)
+  await using output = await openOutputFolder(parts.home, session, request.id)
   const started = await parts.siblings.startSibling(session, wishOf(prepared, values, output.folder, request.id), signal)
   await using sibling = started
   report.result = await runUse(parts, sibling, searched, request)

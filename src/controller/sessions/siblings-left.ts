@@ -1,6 +1,7 @@
-import { readdirSync, rmSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf } from '../../kernel/errors.ts'
+import { removeFolder } from '../remove-folder.ts'
 import { gateLeaves } from './gate-leaves.ts'
 import { homeLabel, sessionOf, siblingsFolder } from './session-names.ts'
 import type { SessionParts } from './session-parts.ts'
@@ -29,7 +30,7 @@ export async function removeLeftSiblings(
     await engine.removeNetwork(network.id)
   }
   const folder = siblingsFolder(home, id)
-  for (const name of namesIn(folder)) if (!held.has(name)) rmSync(join(folder, name), { recursive: true, force: true })
+  for (const name of namesIn(folder)) if (!held.has(name)) removeFolder(join(folder, name))
   return containers.length + networks.length
 }
 
