@@ -342,7 +342,7 @@ test('I40 a controller that dies at any step of a sibling leaves nothing of it t
   {
     await using next = await openSessions({ home })
     // What a command with secrets had written, and nobody looked through.
-    const [lives] = (await readdir(join(home, 'sessions'))).filter((name) => /^[a-z2-7]{16}$/.test(name))
+    const lives = (await readdir(join(home, 'sessions'))).find((name) => /^[a-z2-7]{16}$/.test(name))
     const uses = join(home, 'sessions', lives ?? '', 'uses')
     await mkdir(join(uses, 'request', 'output'), { recursive: true })
     await writeFile(join(uses, 'request', 'output', 'file'), CANARY)

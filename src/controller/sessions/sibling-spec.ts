@@ -11,6 +11,9 @@ import type { WorkspaceMount } from './workspace-covers.ts'
 /** Where what a sibling writes is for the operator to look through. */
 export const OUTPUT = '/output'
 
+/** Folders of a sibling that are its own and begin empty, whatever its image has there; those that the image declares as volumes too. */
+export const SCRATCH = ['/tmp', '/run', AGENT_HOME] as const
+
 /** What a sibling is made of. */
 export type SiblingContext = {
   /** Of container and network. */
@@ -74,9 +77,9 @@ export function ownerOfAgent({ User }: Pick<ContainerOptions, 'User'>): Owner {
 function scratchOf(owner: Owner, mounts: readonly WorkspaceMount[], volumes: readonly string[], binds: readonly Bind[]): Scratch[] {
   const bytes = LIMITS.siblingScratchBytes
   const fixed: Scratch[] = [
-    { target: '/tmp', bytes, mode: '1777', runs: true },
-    { target: '/run', bytes: LIMITS.scratchRunBytes, mode: '0755', owner, runs: false },
-    { target: AGENT_HOME, bytes, mode: '0700', owner, runs: true },
+    { target: SCRATCH[0], bytes, mode: '1777', runs: true },
+    { target: SCRATCH[1], bytes: LIMITS.scratchRunBytes, mode: '0755', owner, runs: false },
+    { target: SCRATCH[2], bytes, mode: '0700', owner, runs: true },
     ...mounts.flatMap((mount) =>
       mount.kind === 'bind'
         ? []
