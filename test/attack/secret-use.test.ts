@@ -317,6 +317,41 @@ test('texts that get too long with the values in them start nothing, and files t
   assert.deepEqual(setting.wishes, [])
 })
 
+test('files of the workspace that wait for answers are bounded for a session, and make room once they are answered', async () => {
+  await using setting = await secretsSetting()
+  const handle = await setting.handle()
+  await setting.write('workspace/large', Buffer.alloc(LIMITS.siblingPinnedBytesMax))
+  const wish = { argv: ['wc', '-c', 'large'], env: { X: `\${${handle}}` }, workspace: 'ro' }
+  const waiting = await Promise.all(
+    Array.from({ length: LIMITS.usePinnedHeldBytesMax / LIMITS.siblingPinnedBytesMax + 2 }, () => setting.use(wish)),
+  )
+  await eventually(() => assert.equal(setting.events.filter(({ event }) => event === 'use_decided').length, waiting.length))
+  const questions = setting.desk.approvals.list().filter(({ subject }) => subject.kind === 'secret_use')
+  assert.equal(questions.length, LIMITS.usePinnedHeldBytesMax / LIMITS.siblingPinnedBytesMax)
+  const refused = setting.events.filter((event) => 'code' in event && event.code === 'overloaded' && event.event === 'use_decided')
+  assert.equal(refused.length, 2)
+  for (const { id } of waiting) await setting.call('request.cancel', { id })
+  assert.match((await setting.used(wish)).stdout ?? '', new RegExp(`^${LIMITS.siblingPinnedBytesMax} `))
+})
+
+test('few bytes that are expanded to many, again and again, are looked through so far and no further', async () => {
+  await using setting = await secretsSetting()
+  const handle = await setting.handle()
+  const made = `const z = require('node:zlib'), fs = require('node:fs')
+    const large = z.zstdCompressSync(Buffer.alloc(${LIMITS.useOutputLookedBytesMax / 2}))
+    fs.writeFileSync('/output/a.zst', large); fs.writeFileSync('/output/b.zst', large); fs.writeFileSync('/output/c', 'small')`
+  const ended = await setting.used({ argv: [process.execPath, '-e', made], env: { X: `\${${handle}}` } })
+  assert.deepEqual(
+    ended.files?.map(({ name, withheld }) => [name, withheld ?? false]),
+    [
+      ['a.zst', false],
+      ['b.zst', true],
+      ['c', true],
+    ],
+    JSON.stringify(ended),
+  )
+})
+
 test('no value is in anything that the controller has written down', async () => {
   await using setting = await secretsSetting()
   const handle = await setting.handle()

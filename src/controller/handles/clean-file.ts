@@ -30,17 +30,24 @@ const CLOSED = [
   '1fa0',
 ].map((hex) => Buffer.from(hex, 'hex'))
 
+export type CleanFileParts = {
+  readonly redactor: Redactor
+  /** Bytes that may still be looked through, of all files of one command: a few of them may be expanded to a lot each. */
+  readonly budget: { bytes: number }
+  readonly signal: AbortSignal
+}
+
 /**
  * Copies a file as it is looked through, and says whether nothing was found in it, nor in what it is expanded to where it is compressed.
- * What cannot be expanded to its last byte, or is more than `LIMITS.useOutputExpandedBytesMax`, is not clean.
+ * What cannot be expanded to its last byte, or is more than there is a budget for, is not clean.
  */
-export async function isCleanFile(file: FileHandle, copyPath: string, redactor: Redactor, signal: AbortSignal): Promise<boolean> {
+export async function isCleanFile(file: FileHandle, copyPath: string, parts: CleanFileParts): Promise<boolean> {
   const layers: Layer[] = []
   let bytesBefore = 0
   for (;;) {
     await using copy = layers.length === 0 ? await open(copyPath, 'wx', 0o644) : undefined
     const { content, innermost } = contentOf(file, layers)
-    const seen = await look(content, redactor, signal, (chunk) => copy?.writeFile(chunk))
+    const seen = await look(content, parts, (chunk) => copy?.writeFile(chunk))
     await copy?.chmod(0o644)
     if (seen === undefined) return false
     // Behind the end of such data there may be more, which other programs expand as well.
@@ -56,8 +63,7 @@ export async function isCleanFile(file: FileHandle, copyPath: string, redactor: 
 /** Undefined when something was found, it is too long, or no such data. */
 async function look(
   content: Readable,
-  redactor: Redactor,
-  signal: AbortSignal,
+  { redactor, budget, signal }: CleanFileParts,
   keep: (chunk: Buffer) => Promise<void> | undefined,
 ): Promise<{ readonly head: Buffer; readonly bytes: number } | undefined> {
   const stream = redactor.open()
@@ -67,7 +73,8 @@ async function look(
     for await (const chunk of content as AsyncIterable<Buffer>) {
       signal.throwIfAborted()
       bytes += chunk.length
-      if (bytes > LIMITS.useOutputExpandedBytesMax) return undefined
+      budget.bytes -= chunk.length
+      if (budget.bytes < 0) return undefined
       if (head.length < HEAD_BYTES) head = Buffer.concat([head, chunk.subarray(0, HEAD_BYTES - head.length)])
       stream.push(chunk)
       if (stream.hits > 0) return undefined

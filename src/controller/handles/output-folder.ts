@@ -5,11 +5,10 @@ import { codeOf } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import { visible } from '../../kernel/visible.ts'
-import type { Redactor } from '../../redactor/redactor.ts'
 import { redactorOf } from '../executor/executor.ts'
 import { removeFolder } from '../remove-folder.ts'
 import { outputFolder, usesFolder } from '../sessions/session-names.ts'
-import { isCleanFile } from './clean-file.ts'
+import { isCleanFile, type CleanFileParts } from './clean-file.ts'
 
 /** A file that a command left, as the agent is told of it. `withheld`: it has a value in it, or could not be looked into. */
 export type OutputFile = { readonly name: string; readonly bytes: number; readonly withheld?: true }
@@ -34,13 +33,13 @@ export async function openOutputFolder(home: string, session: string, request: s
   return {
     folder,
     async release(searched, signal) {
-      const redactor = redactorOf(searched)
+      const parts = { redactor: redactorOf(searched), budget: { bytes: LIMITS.useOutputLookedBytesMax }, signal }
       await mkdir(clean, { mode: 0o755 })
       await chmod(clean, 0o755)
       const files: OutputFile[] = []
       for (const { name, kind } of await entriesOf(folder)) {
         signal.throwIfAborted()
-        files.push(await released(join(folder, name), name, kind, clean, redactor, signal))
+        files.push(await released(join(folder, name), name, kind, clean, parts))
       }
       if (files.some(({ withheld }) => withheld === undefined)) await show(clean, outputFolder(home, session), request)
       return files
@@ -88,14 +87,8 @@ async function entriesOf(root: string): Promise<Entry[]> {
   return left < 0 ? [...sorted, { name: MORE, kind: 'more' }] : sorted
 }
 
-async function released(
-  path: string,
-  name: string,
-  kind: Entry['kind'],
-  clean: string,
-  redactor: Redactor,
-  signal: AbortSignal,
-): Promise<OutputFile> {
+async function released(path: string, name: string, kind: Entry['kind'], clean: string, parts: CleanFileParts): Promise<OutputFile> {
+  const { redactor, signal } = parts
   if (kind === 'more') return { name, bytes: 0, withheld: true }
   // The bytes as the name is told, and each way of writing them: what is found in neither is in no name.
   const isTold =
@@ -113,7 +106,7 @@ async function released(
     if (!isTold || !found.isFile() || bytes > LIMITS.useOutputBytesMax) return { name: told, bytes, withheld: true }
     const to = join(clean, name)
     await mkdir(dirname(to), { recursive: true, mode: 0o755 })
-    if (await isCleanFile(handle, to, redactor, signal)) return { name, bytes }
+    if (await isCleanFile(handle, to, parts)) return { name, bytes }
     await rm(to, { force: true })
     return { name, bytes, withheld: true }
   } catch (error) {

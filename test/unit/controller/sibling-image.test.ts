@@ -29,9 +29,9 @@ test('a program that the image has where a sibling has an empty folder is not th
   }
   const parts = { engine, home: '/home', system: { random: (bytes: number) => Buffer.alloc(bytes) } } as unknown as SessionParts
   const record = { agent: { options: { Image: 'agent', User: '1000:1000', HostConfig: { Runtime: 'runc' } } } } as unknown as SessionRecord
-  const { resolve } = await siblingImage(parts, 'abcdefghijklmnop', record)
-  assert.equal(await resolve('tool'), '/usr/bin/tool')
+  const image = await siblingImage(parts, 'abcdefghijklmnop', record)
+  assert.equal(await image.resolve('tool'), '/usr/bin/tool')
   for (const name of ['only', '/home/agent/.local/bin/tool', '/data/bin/tool', '/opt/bin/tool', '../tmp/only'])
-    assert.equal(await resolve(name), undefined, name)
+    assert.equal(await image.resolve(name), undefined, name)
   assert.equal(removed.length, 6)
 })
