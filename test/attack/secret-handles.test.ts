@@ -190,6 +190,20 @@ test('where the policy permits it a handle is given without a question, and it i
   assert.equal((await setting.used(print(handle))).status, 'done')
 })
 
+test('a handle that nobody was asked about ends with the word of the policy that gave it, whatever the policy says instead', async () => {
+  const declared = (...resources: string[]): object => ({ secrets: [{ name: KEY, source: `vault:${KEY}`, resources }] })
+  await using setting = await secretsSetting(declared('method:secret.use_in'))
+  const { handle = '' } = await setting.ended(await setting.begin(KEY, 'session'))
+  const before = setting.state.policy
+  for (const after of [{}, declared('method:secret.request'), declared('inject')]) {
+    setting.state.policy = after
+    assert.equal((await setting.ended(await setting.use(print(handle)))).error?.code, 'handle_invalid', JSON.stringify(after))
+    setting.state.policy = before
+  }
+  assert.deepEqual([setting.desk.approvals.list(), setting.reads], [[], []])
+  assert.equal((await setting.used(print(handle))).status, 'done')
+})
+
 test('an audit that cannot be written gives no handle, and starts nothing', async () => {
   for (const failing of ['secret_requested', 'secret_granted', 'use_decided']) {
     await using setting = await secretsSetting(
