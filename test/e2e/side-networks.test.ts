@@ -255,7 +255,10 @@ test('I4 nobody gets by the gate to who is in a side network, whatever a rule op
   ] as const) {
     const asksFor = (target: string): string => get(target, BESIDE, proof)
     assert.match(bodyOf(await client.exchange(address, gate.port, asksFor(`http://${BESIDE}/`))), refused)
-    assert.match(bodyOf(await client.exchange(address, gate.port, asksFor(`${BESIDE}:80`).replace('GET', 'CONNECT'))), refused)
+    assert.match(
+      bodyOf(await client.exchange(address, gate.port, `${asksFor(`${BESIDE}:80`).replace('GET', 'CONNECT')}${get('/', BESIDE)}`)),
+      refused,
+    )
   }
   assert.equal(beside.connections, 0)
 })
