@@ -50,13 +50,15 @@ export const APPROVAL_LIMITS = {
   handlesOfTextMax: 64,
   /** All texts of one command with the values in them. */
   useTextsBytesMax: 256 * 1024,
+  /** Files of the workspace that commands of one session wait with, in memory. */
+  usePinnedHeldBytesMax: 64 * 1024 ** 2,
   /** A command with secrets runs so long at most. */
   useMs: 600_000,
-  /** What such a command may leave in /output: bytes, entries, folders in folders, and the bytes that a compressed file is expanded to. */
+  /** What such a command may leave in /output: bytes, entries, folders in folders, and the bytes that all files together have, expanded and as they are. */
   useOutputBytesMax: 64 * 1024 ** 2,
   useOutputEntriesMax: 256,
   useOutputDepthMax: 8,
-  useOutputExpandedBytesMax: 256 * 1024 ** 2,
+  useOutputLookedBytesMax: 256 * 1024 ** 2,
   useOutputLayersMax: 3,
   /** Requests of one session whose files are kept for its agent: the oldest give way. */
   useOutputsKeptMax: 16,

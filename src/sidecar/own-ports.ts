@@ -8,6 +8,11 @@ export type OwnPorts = {
   has(address: string, port: number): boolean
 }
 
+/** Of this machine's addresses each, also those to come. */
+function isAll(address: string): boolean {
+  return address === '0.0.0.0' || address === '::'
+}
+
 export function createOwnPorts(): OwnPorts {
   const everywhere = new Set<number>()
   const single = new Set<{ readonly address: string; readonly port: number }>()
@@ -21,7 +26,9 @@ export function createOwnPorts(): OwnPorts {
     has(address, port) {
       if (everywhere.has(port)) return true
       // An IPv6 spelling may be one of an IPv4 address (RFC 4291 §2.5.5.2).
-      return [...single].some((place) => place.port === port && (place.address === address || address.includes(':')))
+      return [...single].some(
+        (place) => place.port === port && (isAll(place.address) || place.address === address || address.includes(':')),
+      )
     },
   }
 }

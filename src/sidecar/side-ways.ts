@@ -75,5 +75,9 @@ export function clientsOf(subnet: string): (address: string) => boolean {
   const [network = '', bits = ''] = subnet.split('/')
   const clients = new BlockList()
   clients.addSubnet(network, Number(bits), 'ipv4')
-  return (address) => isIP(address) === 4 && clients.check(address, 'ipv4')
+  return (address) => {
+    const family = isIP(address)
+    // Among the spellings of IPv6 are those of IPv4 addresses (RFC 4291 §2.5.5.2).
+    return family !== 0 && clients.check(address, family === 4 ? 'ipv4' : 'ipv6')
+  }
 }

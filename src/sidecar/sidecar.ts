@@ -196,10 +196,12 @@ function buildInside(config: SidecarConfig, parts: AsyncDisposableStack, from: I
   const { enforcement, exchanges, audit, log, system } = from
   const ownPorts = createOwnPorts()
   const elsewhere = new Set<IsClient>()
-  const allowsClient = config.allowsClient && jailClients(config.allowsClient, elsewhere)
+  const isBeside: IsClient = (address) => elsewhere.size > 0 && [...elsewhere].some((isClient) => isClient(address))
+  // I13: a side network may be a part of the jail's subnet, and who is there is not the agent.
+  const allowsClient = config.allowsClient && ((address: string) => config.allowsClient?.(address) === true && !isBeside(address))
   const listeners = createListeners(allowsClient, ownPorts)
   const resolve = createResolve({ fixed: config.fixedAddresses, isLeftToProxy: config.upstreamProxy !== undefined }, system)
-  const addresses = createAddresses(resolve, (address, port) => ownPorts.has(address, port), system)
+  const addresses = createAddresses(resolve, { isListener: (address, port) => ownPorts.has(address, port), isBeside }, system)
   const upstreams = parts.use(createUpstreams(from.trust, config.upstreamProxy))
   const asking = parts.use(createAsking(from.asked, log, system))
   const live = createLive(enforcement)
@@ -336,11 +338,6 @@ function knownNames(enforcement: Enforcement): Policy['knowsName'] {
     const { policy, placeholders } = enforcement()
     return policy.knowsName(host) && placeholders.inHostname(host) === undefined
   }
-}
-
-/** I13: a side network may be a part of the jail's subnet, and who is there is not the agent. */
-function jailClients(allows: IsClient, elsewhere: ReadonlySet<IsClient>): IsClient {
-  return (address) => allows(address) && ![...elsewhere].some((isClient) => isClient(address))
 }
 
 /** One run at a time: who comes meanwhile gets the next. */

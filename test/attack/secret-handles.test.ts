@@ -190,6 +190,38 @@ test('where the policy permits it a handle is given without a question, and it i
   assert.equal((await setting.used(print(handle))).status, 'done')
 })
 
+test('what the policy keeps under one name is kept under the name of its place as well, unless it is given out there too', async () => {
+  const declared = (...resources: string[]): object => ({ name: 'API', source: `vault:${KEY}`, resources })
+  await using setting = await secretsSetting({ secrets: [declared('inject')] })
+  const earlier = await setting.begin('NO_SUCH_NAME', 'session')
+  await setting.yes(await setting.asked())
+  const begun = await setting.begin(KEY, 'session')
+  const question = await setting.asked()
+  assert.equal(subjectOf(question).state, 'kept')
+  assert.match(subjectOf(question).note, /the policy keeps it, as API, for inject: allowing this gives nothing/)
+  await setting.yes(question)
+  assert.equal(withoutIds(await setting.ended(begun)), withoutIds(await setting.ended(earlier)))
+  setting.state.policy = { secrets: [declared('inject'), { ...declared('method:secret.request'), name: 'FOR_HANDLES' }] }
+  const handle = await setting.handle(KEY)
+  setting.state.policy = { secrets: [declared('inject')] }
+  assert.equal((await setting.ended(await setting.use(print(handle)))).error?.code, 'handle_invalid')
+  assert.deepEqual(setting.reads, [])
+})
+
+test('a handle that nobody was asked about ends with the word of the policy that gave it, whatever the policy says instead', async () => {
+  const declared = (...resources: string[]): object => ({ secrets: [{ name: KEY, source: `vault:${KEY}`, resources }] })
+  await using setting = await secretsSetting(declared('method:secret.use_in'))
+  const { handle = '' } = await setting.ended(await setting.begin(KEY, 'session'))
+  const before = setting.state.policy
+  for (const after of [{}, declared('method:secret.request'), declared('inject')]) {
+    setting.state.policy = after
+    assert.equal((await setting.ended(await setting.use(print(handle)))).error?.code, 'handle_invalid', JSON.stringify(after))
+    setting.state.policy = before
+  }
+  assert.deepEqual([setting.desk.approvals.list(), setting.reads], [[], []])
+  assert.equal((await setting.used(print(handle))).status, 'done')
+})
+
 test('an audit that cannot be written gives no handle, and starts nothing', async () => {
   for (const failing of ['secret_requested', 'secret_granted', 'use_decided']) {
     await using setting = await secretsSetting(

@@ -251,6 +251,43 @@ test('I67 of what a command leaves the agent gets what no value is in, and is to
   assert.deepEqual([told.files, told.withheld], [2, 13])
 })
 
+test('nothing that a command leaves outlives it where it wrote, and nothing of it keeps the rest from the agent', async () => {
+  await using setting = await secretsSetting()
+  const handle = await setting.handle()
+  // Deeper than a path may be; names that are no text, beside one that is written as they are told.
+  const script = `cd /output; echo fine > fine.txt; mkdir "$(printf '\\377')"; printf %s "$X" > "$(printf '\\377')/a"; printf %s "$X" > "$(printf '\\376')"
+    printf 'a\\n' > "$(printf '\\357\\277\\275')"; printf %s "$X" | head -c 5 > short
+    n=$(printf 'd%.0s' $(seq 200)); for i in $(seq 40); do mkdir $n; cd $n; done; printf %s "$X" > value`
+  const ended = await setting.used(shell(script, handle))
+  assert.deepEqual([ended.status, ended.exit_code], ['done', 0], JSON.stringify(ended))
+  assert.deepEqual(
+    (ended.files ?? []).flatMap(({ name, withheld }) => (withheld === true ? [] : name)),
+    ['fine.txt', 'short'],
+  )
+  assert.equal(existsSync(join(setting.home, 'sessions/s-1/uses', ended.id)), false)
+})
+
+test('compressed data is looked into to its last byte: what stands behind its end is not taken for nothing', async () => {
+  await using setting = await secretsSetting()
+  const handle = await setting.handle()
+  const made = `const z = require('node:zlib'), fs = require('node:fs'), plain = Buffer.from('plain')
+    const X = Buffer.from('it is told here, and to those alone that are there, '.split('').toReversed().join('').repeat(20) + process.env.X + ' and so on'.repeat(20))
+    const all = (name, ...parts) => fs.writeFileSync('/output/' + name, Buffer.concat(parts))
+    all('zstd', z.zstdCompressSync(plain), z.zstdCompressSync(X))
+    all('skipped.zst', Buffer.from('522a4d1801000000aa', 'hex'), z.zstdCompressSync(X))
+    all('zlib', z.deflateSync(plain), z.deflateSync(X))
+    all('padded.gz', z.gzipSync(plain), Buffer.alloc(3), z.gzipSync(X))
+    all('members.gz', z.gzipSync(plain), z.gzipSync(X))
+    all('inner.gz', z.gzipSync(Buffer.concat([z.zstdCompressSync(plain), z.zstdCompressSync(X)])))
+    all('fine.gz', z.gzipSync(plain), z.gzipSync(plain)); all('fine.zst', z.zstdCompressSync(plain)); all('fine.zz', z.deflateSync(plain))`
+  const ended = await setting.used({ argv: [process.execPath, '-e', made], env: { X: `\${${handle}}` } })
+  assert.equal(ended.exit_code, 0, JSON.stringify(ended))
+  assert.deepEqual(
+    (ended.files ?? []).flatMap(({ name, withheld }) => (withheld === true ? [] : name)),
+    ['fine.gz', 'fine.zst', 'fine.zz'],
+  )
+})
+
 test('a command that is called off, or whose session ends, is dead with all that it started, and its handle is used up', async () => {
   for (const how of ['cancel', 'end'] as const) {
     await using setting = await secretsSetting()
@@ -278,6 +315,41 @@ test('texts that get too long with the values in them start nothing, and files t
   const ended = await setting.ended(await setting.use({ argv: ['cat', 'large'], env: { X: `\${${handle}}` }, workspace: 'ro' }))
   assert.equal(ended.error?.code, 'command_invalid')
   assert.deepEqual(setting.wishes, [])
+})
+
+test('files of the workspace that wait for answers are bounded for a session, and make room once they are answered', async () => {
+  await using setting = await secretsSetting()
+  const handle = await setting.handle()
+  await setting.write('workspace/large', Buffer.alloc(LIMITS.siblingPinnedBytesMax))
+  const wish = { argv: ['wc', '-c', 'large'], env: { X: `\${${handle}}` }, workspace: 'ro' }
+  const waiting = await Promise.all(
+    Array.from({ length: LIMITS.usePinnedHeldBytesMax / LIMITS.siblingPinnedBytesMax + 2 }, () => setting.use(wish)),
+  )
+  await eventually(() => assert.equal(setting.events.filter(({ event }) => event === 'use_decided').length, waiting.length))
+  const questions = setting.desk.approvals.list().filter(({ subject }) => subject.kind === 'secret_use')
+  assert.equal(questions.length, LIMITS.usePinnedHeldBytesMax / LIMITS.siblingPinnedBytesMax)
+  const refused = setting.events.filter((event) => 'code' in event && event.code === 'overloaded' && event.event === 'use_decided')
+  assert.equal(refused.length, 2)
+  for (const { id } of waiting) await setting.call('request.cancel', { id })
+  assert.match((await setting.used(wish)).stdout ?? '', new RegExp(`^${LIMITS.siblingPinnedBytesMax} `))
+})
+
+test('few bytes that are expanded to many, again and again, are looked through so far and no further', async () => {
+  await using setting = await secretsSetting()
+  const handle = await setting.handle()
+  const made = `const z = require('node:zlib'), fs = require('node:fs')
+    const large = z.zstdCompressSync(Buffer.alloc(${LIMITS.useOutputLookedBytesMax / 2}))
+    fs.writeFileSync('/output/a.zst', large); fs.writeFileSync('/output/b.zst', large); fs.writeFileSync('/output/c', 'small')`
+  const ended = await setting.used({ argv: [process.execPath, '-e', made], env: { X: `\${${handle}}` } })
+  assert.deepEqual(
+    ended.files?.map(({ name, withheld }) => [name, withheld ?? false]),
+    [
+      ['a.zst', false],
+      ['b.zst', true],
+      ['c', true],
+    ],
+    JSON.stringify(ended),
+  )
 })
 
 test('no value is in anything that the controller has written down', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
@@ -340,6 +341,11 @@ test('I40 a controller that dies at any step of a sibling leaves nothing of it t
   }
   {
     await using next = await openSessions({ home })
+    // What a command with secrets had written, and nobody looked through.
+    const lives = (await readdir(join(home, 'sessions'))).find((name) => /^[a-z2-7]{16}$/.test(name))
+    const uses = join(home, 'sessions', lives ?? '', 'uses')
+    await mkdir(join(uses, 'request', 'output'), { recursive: true })
+    await writeFile(join(uses, 'request', 'output', 'file'), CANARY)
     await next.sessions.adopt(NEVER)
     const [found] = next.sessions.list()
     assert.equal(found?.state, 'running')
@@ -350,6 +356,7 @@ test('I40 a controller that dies at any step of a sibling leaves nothing of it t
     )
     assert.equal((await next.run('child', ['sh', '-c', 'curl -s -o /dev/null -w "%{http_code}" "$SALLYPORT_URL/healthz"'])).stdout, '200')
     assert.deepEqual(await readdir(join(home, 'sessions', found.id, 'siblings')), [])
+    assert.equal(existsSync(uses), false)
   }
   await rm(home, { recursive: true })
 })

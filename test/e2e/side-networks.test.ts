@@ -23,6 +23,7 @@ await enterOwnNetwork(import.meta.filename)
 const API = 'api.example.com'
 const LOOP = 'loop.example.com'
 const ASKED = 'asked.example.com'
+const BESIDE = 'beside.example.com'
 const DB = 'db.example.com'
 const DB_PORT = 5432
 const SIDE: SideNetwork = { address: '127.0.1.1', subnet: '127.0.1.0/28', label: 'use-r1' }
@@ -41,6 +42,8 @@ let controller: TestController
 let gate: TestGate
 let api: Upstream
 let db: Upstream
+/** What somebody in the other side network serves itself. */
+let beside: Upstream
 
 const policy = (own: readonly number[] = []): string => `version: 1
 network:
@@ -49,6 +52,7 @@ network:
     - {id: api, host: ${API}, action: allow, plaintext: accept, addresses: ["127.0.0.0/8"]}
     - {id: loop, host: ${LOOP}, ports: [${[80, ...own].join(', ')}], action: allow, addresses: ["127.0.0.0/8"]}
     - {id: asked, host: ${ASKED}, action: ask, addresses: ["127.0.0.0/8"]}
+    - {id: beside, host: ${BESIDE}, action: allow, plaintext: accept, addresses: ["127.0.0.0/8"]}
     - {id: db, host: ${DB}, ports: [${DB_PORT}], protocol: tcp, action: allow, addresses: ["127.0.0.0/8"]}
 routes:
   - {name: api, upstream: "http://${API}", credential: token, plaintext: accept, addresses: ["127.0.0.0/8"]}
@@ -61,7 +65,7 @@ secrets:
 async function openGate(): Promise<TestGate> {
   return openTestGate({
     policy: policy(),
-    hosts: { [API]: ['127.0.0.3'], [ASKED]: ['127.0.0.3'], [DB]: ['127.0.0.3'], [LOOP]: [SIDE.address] },
+    hosts: { [API]: ['127.0.0.3'], [ASKED]: ['127.0.0.3'], [DB]: ['127.0.0.3'], [LOOP]: [SIDE.address], [BESIDE]: ['127.0.2.5'] },
     config: {
       ...ALL_WAYS,
       version: VERSION,
@@ -80,6 +84,7 @@ before(async () => {
   session = parts.use(await createTestSession({ API_TOKEN: CANARY }, { onAsk }))
   controller = parts.use(await openTestController(session))
   api = parts.use(await openUpstream(undefined, undefined, { host: '127.0.0.3', port: 80 }))
+  beside = parts.use(await openUpstream(undefined, undefined, { host: '127.0.2.5', port: 80 }))
   db = parts.use(await openRawUpstream((socket) => socket.write('greeting\n'), { host: '127.0.0.3', port: DB_PORT }))
   gate = await openGate()
   parts.defer(() => gate[Symbol.asyncDispose]())
@@ -240,9 +245,27 @@ test('I13 each network has its own clients: others get no byte, at the ways of a
   assert.equal((await gate.audit()).length, events)
 })
 
+test('I4 nobody gets by the gate to who is in a side network, whatever a rule opens', async () => {
+  const refused = /a network beside the agent.*"code":"address_refused"/
+  const proof = `Proxy-Authorization: Bearer ${AGENT_LEASE}\r\n`
+  for (const [client, address] of [
+    [agent, '127.0.0.1'],
+    [sibling, SIDE.address],
+    [neighbour, OTHER.address],
+  ] as const) {
+    const asksFor = (target: string): string => get(target, BESIDE, proof)
+    assert.match(bodyOf(await client.exchange(address, gate.port, asksFor(`http://${BESIDE}/`))), refused)
+    assert.match(
+      bodyOf(await client.exchange(address, gate.port, `${asksFor(`${BESIDE}:80`).replace('GET', 'CONNECT')}${get('/', BESIDE)}`)),
+      refused,
+    )
+  }
+  assert.equal(beside.connections, 0)
+})
+
 test('I4 an address of the gate in a side network is its own at once: a rule that leads there leads nowhere', async () => {
   const loop = await sibling.exchange(SIDE.address, gate.port, get(`http://${LOOP}/`, LOOP))
-  assert.equal(statusOf(loop), 502, 'nothing of ours listens there')
+  assert.match(bodyOf(loop), /"code":"address_refused"/)
   await gate.setPolicy(policy([gate.port, gate.ports.gateway]))
   for (const port of [gate.port, gate.ports.gateway]) {
     const answer = await sibling.exchange(SIDE.address, gate.port, get(`http://${LOOP}:${port}/healthz`, `${LOOP}:${port}`))

@@ -59,7 +59,7 @@ export async function openTestEgress(options: {
     return options.answer(host, family)
   }
   const resolve = createResolve({ fixed: new Map(), hostsFile: join(folder, 'no-hosts'), ask }, { now: () => clock.ms })
-  const addresses = createAddresses(resolve, () => false, system)
+  const addresses = createAddresses(resolve, { isListener: () => false, isBeside: () => false }, system)
   const real = parts.use(createUpstreams(createSecureContext({ ca: options.upstreamCa })))
   const upstreams: Upstreams = options.dial ? { ...real, dial: options.dial } : real
   const authority = createAuthority('test', system)

@@ -142,7 +142,7 @@ export function openTokenGate(): TokenGate {
       lookedUp.push(host)
       return Promise.resolve(['127.0.0.1'])
     },
-    () => false,
+    { isListener: () => false, isBeside: () => false },
     { elapsed: () => 0 },
   )
   let generation = 0

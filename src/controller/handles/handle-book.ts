@@ -9,6 +9,8 @@ export type Granted = {
   readonly name: string
   readonly scope: 'single-command' | 'session' | 'persisted'
   readonly source: SecretSource
+  /** Whose word it is: that of the policy holds as long as it is there. */
+  readonly by: 'operator' | 'policy'
 }
 
 /** The handles of all sessions, in memory alone: a new controller knows none. */

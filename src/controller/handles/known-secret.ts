@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { SecretGrant } from '../../policy/policy.ts'
 import { describeSource } from '../../policy/policy.ts'
 import { SECRET_KEY, type SecretSource } from '../../wire/secret-source.ts'
@@ -33,20 +34,29 @@ export async function knownSecret(parts: KnownSecretParts, place: RequestPlace, 
     throw new SallyportError('request_invalid', `"${shown(name)}" is no name of a secret`, {
       hint: 'letters, digits, "_", "." and "-", 128 at most, beginning with a letter or "_"',
     })
-  const grant = place.policy().secrets.find((secret) => secret.name === name)
+  const { secrets } = place.policy()
+  const grant = secrets.find((secret) => secret.name === name)
   const source: SecretSource = grant?.source ?? { kind: 'vault', key: name }
   const found = await look(parts, place, source, name)
-  if (grant === undefined) return { ...found, source, permission: found.state === 'kept' ? 'kept' : 'ask' }
-  if (grant.uses.includes(BY_POLICY)) return { ...found, source, grant, permission: 'free' }
-  if (grant.uses.includes(BY_REQUEST)) return { ...found, source, grant, permission: found.state === 'kept' ? 'kept' : 'ask' }
-  const uses = grant.uses.join(', ') || 'nothing'
+  // Under another name it is the same secret: what the policy says of it there holds.
+  const same = grant === undefined ? secrets.filter((secret) => isDeepStrictEqual(secret.source, source)) : [grant]
+  if (grant === undefined && (same.length === 0 || same.some(isForHandles)))
+    return { ...found, source, permission: found.state === 'kept' ? 'kept' : 'ask' }
+  if (grant?.uses.includes(BY_POLICY) === true) return { ...found, source, grant, permission: 'free' }
+  if (grant?.uses.includes(BY_REQUEST) === true) return { ...found, source, grant, permission: found.state === 'kept' ? 'kept' : 'ask' }
+  const uses = [...new Set(same.flatMap((secret) => secret.uses))].join(', ') || 'nothing'
+  const names = grant === undefined ? `, as ${same.map((secret) => secret.name).join(' and ')},` : ''
   return {
     source,
-    grant,
+    ...(grant && { grant }),
     permission: 'kept',
     state: 'kept',
-    note: `the policy keeps it for ${uses}: allowing this gives nothing (where it should, add ${BY_REQUEST} to its resources there)`,
+    note: `the policy keeps it${names} for ${uses}: allowing this gives nothing (where it should, add ${BY_REQUEST} to its resources there)`,
   }
+}
+
+function isForHandles({ uses }: SecretGrant): boolean {
+  return uses.includes(BY_REQUEST) || uses.includes(BY_POLICY)
 }
 
 /** I66: Whether somebody who allows it now gives something: what is missing at that moment is a no. */

@@ -76,7 +76,8 @@ async function behind(
 ): Promise<{ readonly name: string; readonly known: KnownSecret }> {
   const granted = parts.handles.look(place.asker.session, handle)
   const known = await knownSecret(parts, place, granted.name)
-  if (known.permission === 'kept' || !isDeepStrictEqual(known.source, granted.source)) throw invalidHandle()
+  const isStillSaid = known.permission === 'free' || (known.permission === 'ask' && granted.by === 'operator')
+  if (!isStillSaid || !isDeepStrictEqual(known.source, granted.source)) throw invalidHandle()
   return { name: granted.name, known }
 }
 

@@ -87,7 +87,7 @@ async function granted(
   // Whoever withdrew it, or whose session is over, gets none.
   if (request.signal.aborted) throw new SallyportError('approval_cancelled', 'it was withdrawn before the handle was given')
   place(session)
-  const { handle, lifeMs } = handles.grant(session, { name, scope, source })
+  const { handle, lifeMs } = handles.grant(session, { name, scope, source, by: question === undefined ? 'policy' : 'operator' })
   return { status: 'done', handle, expires_in: Math.floor(lifeMs / 1_000) }
 }
 

@@ -8,9 +8,9 @@ import type { Approvals } from '../approvals/approvals.ts'
 import type { Providers } from '../providers/providers.ts'
 import { denialOf } from '../requests/endings.ts'
 import type { Ending, OpenRequest, RequestPlace } from '../requests/requests.ts'
-import { sessionFolder } from '../sessions/session-names.ts'
 import { checkWish, type Sessions, type SiblingWish } from '../sessions/sessions.ts'
 import type { HandleBook } from './handle-book.ts'
+import type { Held, HeldFiles } from './held-files.ts'
 import type { KnownSecretParts } from './known-secret.ts'
 import { openOutputFolder, type OutputFile } from './output-folder.ts'
 import { prepareUse, secretsOf, type PreparedUse, type UseWish } from './prepared-use.ts'
@@ -25,6 +25,7 @@ export type SecretUseParts = KnownSecretParts & {
   readonly providers: Providers
   readonly approvals: Pick<Approvals, 'ask' | 'consume' | 'finished'>
   readonly handles: HandleBook
+  readonly held: HeldFiles
   readonly siblings: Pick<Sessions, 'startSibling' | 'siblingImage'>
   /** A session that runs, as it is now. @throws session_not_running, session_revoked */
   readonly place: (session: string) => RequestPlace
@@ -67,7 +68,8 @@ export async function secretUse(parts: SecretUseParts, session: string, wish: Us
 
 async function decidedUse(parts: SecretUseParts, session: string, wish: UseWish, request: OpenRequest, report: Report): Promise<Ending> {
   const place = parts.place(session)
-  const prepared = await recorded(parts, place, wish, request)
+  using held = await recorded(parts, place, wish, request)
+  const prepared = held.found
   const question = await approved(parts, place, prepared, wish, request)
   report.question = question.id
   try {
@@ -86,7 +88,7 @@ async function decidedUse(parts: SecretUseParts, session: string, wish: UseWish,
 }
 
 /** Before anybody is asked; a handle that is none is on record as well. */
-async function recorded(parts: SecretUseParts, place: RequestPlace, wish: UseWish, request: OpenRequest): Promise<PreparedUse> {
+async function recorded(parts: SecretUseParts, place: RequestPlace, wish: UseWish, request: OpenRequest): Promise<Held<PreparedUse>> {
   const record = (secrets: readonly string[], code?: string): Promise<void> =>
     parts.audit({
       event: 'use_decided',
@@ -97,16 +99,21 @@ async function recorded(parts: SecretUseParts, place: RequestPlace, wish: UseWis
       decision: code === undefined ? 'ask' : 'deny',
       ...(code !== undefined && { code }),
     })
-  let prepared: PreparedUse
-  try {
-    prepared = await prepareUse({ ...parts, image: (session) => parts.siblings.siblingImage(session) }, place, wish)
+  const look = async (): Promise<PreparedUse> => {
+    const prepared = await prepareUse({ ...parts, image: (session) => parts.siblings.siblingImage(session) }, place, wish)
     checkWish(wishOf(prepared, standIns(prepared), parts.home, request.id))
-  } catch (error) {
-    await record([], codeOf(error))
-    throw error
+    return prepared
   }
-  await record(prepared.subject.secrets.map(({ name }) => name))
-  return prepared
+  using stack = new DisposableStack()
+  const held = await parts.held.hold(place.asker.session, look, request.signal).catch(async (error: unknown) => {
+    const ended = request.signal.aborted ? calledOff() : error
+    await record([], codeOf(ended))
+    throw ended
+  })
+  stack.use(held)
+  await record(held.found.subject.secrets.map(({ name }) => name))
+  stack.move()
+  return held
 }
 
 /** @throws approval_denied and its kin, handle_invalid, session_revoked */
@@ -159,7 +166,7 @@ async function performed(
   const { workspace, role } = place.asker
   const values = await valuesOf(parts, prepared.templates, prepared.secrets, { workspace, ...(role !== undefined && { role }) }, signal)
   const searched = [...values.searched, ...place.secrets()]
-  await using output = await openOutputFolder(sessionFolder(parts.home, session), request.id)
+  await using output = await openOutputFolder(parts.home, session, request.id)
   const started = await parts.siblings.startSibling(session, wishOf(prepared, values, output.folder, request.id), signal)
   await using sibling = started
   report.result = await runUse(parts, sibling, searched, request)

@@ -146,10 +146,12 @@ function refuseSurplus(own: ReadonlyMap<string, Entry>): void {
 
 /** Written as JSON a character may take six bytes: of what would not go through the channel the end of each stream is kept. */
 function sendable(view: RequestView): RequestView {
-  const { stdout = '', stderr = '' } = view
-  if ((stdout.length + stderr.length) * ESCAPED_BYTES <= LIMITS.requestAnswerBytesMax) return view
-  if (Buffer.byteLength(JSON.stringify([stdout, stderr])) <= LIMITS.requestAnswerBytesMax) return view
-  const each = Math.floor(LIMITS.requestAnswerBytesMax / 2 / ESCAPED_BYTES)
+  const { stdout = '', stderr = '', files = [] } = view
+  // Names are as long as their command made them.
+  const room = LIMITS.requestAnswerBytesMax - (files.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(files)))
+  if ((stdout.length + stderr.length) * ESCAPED_BYTES <= room) return view
+  if (Buffer.byteLength(JSON.stringify([stdout, stderr])) <= room) return view
+  const each = Math.floor(room / 2 / ESCAPED_BYTES)
   return { ...view, stdout: stdout.slice(-each), stderr: stderr.slice(-each), truncated: true }
 }
 

@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { removeFolder } from '../remove-folder.ts'
 import type { StateRow } from '../state.ts'
 import { containersOf } from './bring-up.ts'
 import { verifyContainer, verifyNetwork } from './containers.ts'
@@ -8,7 +9,7 @@ import type { EngineInfo } from './engine.ts'
 import { newLive, openGateLink, type LiveSession } from './gate.ts'
 import { controlStream, gateReady, startGate } from './gate-ready.ts'
 import { imageRoots } from './image-roots.ts'
-import { engineName, homeLabel, isSessionId, labelsOf, sessionFolder, sessionOf } from './session-names.ts'
+import { engineName, homeLabel, isSessionId, labelsOf, sessionFolder, sessionOf, usesFolder } from './session-names.ts'
 import type { SessionParts, SessionRecord } from './session-parts.ts'
 import { namesIn, writeTrust } from './session-files.ts'
 import { removeLeftSiblings } from './siblings-left.ts'
@@ -90,6 +91,8 @@ async function adoptOne(
     live.rising = [signal]
     // Nobody reads what they print any more, or could tell them apart: what they were for is over with the controller that began them.
     const left = await removeLeftSiblings(parts, id, record.ids.sidecar)
+    // With them what they wrote: nobody will look through it, and there may be values in it.
+    removeFolder(usesFolder(parts.home, id))
     // One was being made, perhaps, when that controller died.
     if (left > 0 && record.ids.agent !== undefined) await parts.engine.unpause(record.ids.agent)
     await resume(parts, record, live, info, onGate, signal)

@@ -76,6 +76,11 @@ export function siblingsFolder(home: string, session: string): string {
   return join(sessionFolder(home, session), 'siblings')
 }
 
+/** What commands with secrets write, before it is looked through: a folder for each, of nobody's reach. */
+export function usesFolder(home: string, session: string): string {
+  return join(sessionFolder(home, session), 'uses')
+}
+
 /** What is mounted in the gate, read-only, as its policy. */
 export function policyFolder(home: string, session: string): string {
   return join(sessionFolder(home, session), 'policy')

@@ -8,7 +8,8 @@ import { refuseImage } from './prohibited.ts'
 import { isWithin } from './real-path.ts'
 import { engineName, labelsOf } from './session-names.ts'
 import type { SessionParts, SessionRecord } from './session-parts.ts'
-import { ownerOfAgent } from './sibling-spec.ts'
+import { OUTPUT, ownerOfAgent } from './sibling-spec.ts'
+import { SCRATCH } from './specs.ts'
 import type { SiblingImage } from './sibling.ts'
 
 /** As the engine's own, where an image says nothing. */
@@ -19,6 +20,8 @@ export async function siblingImage(parts: SessionParts, id: string, record: Sess
   const agent = record.agent?.options
   const facts = await siblingImageFacts(parts.engine, record, image)
   const own = facts.environment.find((entry) => entry.startsWith('PATH='))?.slice('PATH='.length) || PATH
+  // What the image has there is not there when it runs: another program of that name would be found.
+  const covered = [WORKSPACE, OUTPUT, ...SCRATCH, ...facts.volumes]
   return {
     id: facts.id,
     path: own,
@@ -32,7 +35,7 @@ export async function siblingImage(parts: SessionParts, id: string, record: Sess
       const container = await parts.engine.create(idleContainer(facts.id, { name, Labels: labelsOf(parts.home, id, 'sibling') }, runtime))
       try {
         for (const candidate of candidates) {
-          const found = await realProgram(parts.engine, container, candidate)
+          const found = await realProgram(parts.engine, container, candidate, covered)
           if (found !== undefined) return found
         }
         return undefined
@@ -53,11 +56,16 @@ export async function siblingImageFacts(engine: Engine, { agent }: SessionRecord
   return facts
 }
 
-/** Where a path leads to in a container's files; undefined where it is none that may be run, or of the workspace's. */
-export async function realProgram(engine: Pick<Engine, 'stat'>, container: string, path: string): Promise<string | undefined> {
+/** Where a path leads to in a container's files; undefined where it is none that may be run, or below a folder that is covered. */
+export async function realProgram(
+  engine: Pick<Engine, 'stat'>,
+  container: string,
+  path: string,
+  covered: readonly string[] = [WORKSPACE],
+): Promise<string | undefined> {
   let at = path
   for (let links = 0; links <= LIMITS.imageLinksMax; links += 1) {
-    if (isWithin(WORKSPACE, at)) return undefined
+    if (covered.some((folder) => isWithin(folder, at))) return undefined
     const found = await engine.stat(container, at)
     if (found?.kind !== 'link') return found?.kind === 'file' && found.isExecutable ? at : undefined
     // The engine gives the end of the chain as it sees it: whole, or from the folder of the link.

@@ -1,6 +1,5 @@
 import { chmodSync, chownSync, lstatSync, readdirSync, realpathSync } from 'node:fs'
 import { lstat, opendir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -29,16 +28,17 @@ export function lendOutput(folder: string, below: string, { uid, gid }: Owner): 
 
 /** Whether there is more in a folder than so many bytes, or more names than `LIMITS.siblingOutputNamesMax`. What cannot be counted is too much. */
 export async function isOverfull(folder: string, bytesMax: number): Promise<boolean> {
-  const folders = [folder]
+  // Bytes all the way: by a name that is no text nothing would be found, and its room not be counted.
+  const folders = [Buffer.from(folder)]
   let bytes = 0
   let room = 0
   let names = 0
   for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
     try {
       // Only sizes are looked at: one who puts a link in the place of a folder meanwhile gets other files counted, and sees nothing of them.
-      for await (const { name } of await opendir(next)) {
+      for await (const { name } of await opendir(next, { encoding: 'latin1' })) {
         names += 1
-        const path = join(next, name)
+        const path = Buffer.concat([next, Buffer.from(`/${name}`, 'latin1')])
         const found = await lstat(path).catch(ignoreGone)
         if (found?.isDirectory()) folders.push(path)
         bytes += found?.isFile() === true ? found.size : 0

@@ -1,5 +1,5 @@
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { removeFolder } from '../remove-folder.ts'
 import { gateLeaves } from './gate-leaves.ts'
 import { namesIn } from './session-files.ts'
 import { homeLabel, sessionOf, siblingsFolder } from './session-names.ts'
@@ -29,6 +29,6 @@ export async function removeLeftSiblings(
     await engine.removeNetwork(network.id)
   }
   const folder = siblingsFolder(home, id)
-  for (const name of namesIn(folder)) if (!held.has(name)) rmSync(join(folder, name), { recursive: true, force: true })
+  for (const name of namesIn(folder)) if (!held.has(name)) removeFolder(join(folder, name))
   return containers.length + networks.length
 }

@@ -149,6 +149,9 @@ export function gateCommand({ entrypoint }: Pick<ImageFacts, 'entrypoint'>, comm
   return [program, ...args, ...command]
 }
 
+/** Folders of a container of an agent's image that are its own and begin empty, whatever the image has there; those that it declares as volumes too. */
+export const SCRATCH = ['/tmp', '/run', AGENT_HOME] as const
+
 /**
  * What a container of an agent's image may write besides the workspace, all in memory, `bytes` each: also `folders` of its own, and where
  * its image wants a volume.
@@ -163,9 +166,9 @@ export function writableScratch(of: {
 }): Scratch[] {
   const { owner, bytes } = of
   const fixed: Scratch[] = [
-    { target: '/tmp', bytes, mode: '1777', runs: true },
-    { target: '/run', bytes: LIMITS.scratchRunBytes, mode: '0755', owner, runs: false },
-    ...[AGENT_HOME, ...of.folders].map((target) => ({ target, bytes, mode: '0700', owner, runs: true })),
+    { target: SCRATCH[0], bytes, mode: '1777', runs: true },
+    { target: SCRATCH[1], bytes: LIMITS.scratchRunBytes, mode: '0755', owner, runs: false },
+    ...[SCRATCH[2], ...of.folders].map((target) => ({ target, bytes, mode: '0700', owner, runs: true })),
     ...of.mounts.flatMap((mount) =>
       mount.kind === 'bind'
         ? []

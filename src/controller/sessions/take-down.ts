@@ -1,8 +1,8 @@
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { removeFolder } from '../remove-folder.ts'
 import type { ListedContainer, ListedNetwork } from './engine.ts'
 import type { LiveSession } from './gate.ts'
 import { engineName, homeLabel, sessionFolder, sessionOf, socketFolder } from './session-names.ts'
@@ -107,7 +107,7 @@ export function ownNetworks({ home }: Pick<SessionParts, 'home'>, networks: read
 }
 
 export function removeFolders({ home }: Pick<SessionParts, 'home'>, id: string): void {
-  for (const folder of [sessionFolder(home, id), socketFolder(home, id)]) rmSync(folder, { recursive: true, force: true })
+  for (const folder of [sessionFolder(home, id), socketFolder(home, id)]) removeFolder(folder)
   releaseJail(join(home, 'sessions'), id)
 }
 

@@ -17,15 +17,17 @@ export type Addresses = {
 
 export type JudgedAddresses = { readonly addresses: readonly string[] | undefined } | Refusal
 
+export type AddressesOfGate = {
+  readonly isListener: (address: string, port: number) => boolean
+  readonly isBeside: (address: string) => boolean
+}
+
 /**
  * Resolves once and judges every address; what is judged is what gets dialled. I4 `isListener` is about our own
- * addresses: a request to a listener there would go in circles, or reach the gateway as if it came from us.
+ * addresses: a request to a listener there would go in circles, or reach the gateway as if it came from us. `isBeside` is about containers
+ * beside the agent's: what they serve is for themselves, however wide the addresses are that a rule opens.
  */
-export function createAddresses(
-  resolve: Resolve,
-  isListener: (address: string, port: number) => boolean,
-  system: Pick<System, 'elapsed'>,
-): Addresses {
+export function createAddresses(resolve: Resolve, { isListener, isBeside }: AddressesOfGate, system: Pick<System, 'elapsed'>): Addresses {
   /** Policies judge by the rule, the addresses and our own alone: all that came before is judged but once. */
   const judged = new WeakMap<readonly string[], WeakMap<AllowedRule, Judged>>()
   let interfaces = readInterfaces()
@@ -67,6 +69,10 @@ export function createAddresses(
     const known = ownAddresses()
     const refusal = judgeOnce(policy, host, rule, addresses, known)
     if (refusal) return refusal
+    const beside = addresses.find(isBeside)
+    if (beside !== undefined) {
+      return { code: 'address_refused', message: `${host} is ${beside}, in a network beside the agent's`, rule: rule.id }
+    }
     const { all } = known
     const circular = addresses.find((address) => (all.has(address) || address.startsWith('127.')) && isListener(address, port))
     if (circular === undefined) return { addresses }

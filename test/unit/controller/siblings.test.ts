@@ -230,6 +230,15 @@ test('output is too much by its bytes, its names and its room, and not by what l
   await truncate(join(place, 'sparse'), 1024 ** 3)
   assert.equal(await isOverfull(place, 1024 ** 2), true)
   await rm(join(place, 'sparse'))
+  // By names that are no text.
+  for (const path of ['\xff', '\xfe/\xfd']) {
+    const whole = Buffer.concat([Buffer.from(`${place}/`), Buffer.from(path, 'latin1')])
+    if (path.includes('/')) await mkdir(whole.subarray(0, whole.lastIndexOf('/')))
+    await writeFile(whole, Buffer.alloc(10_000))
+    assert.equal(await isOverfull(place, 10_000), true, JSON.stringify(path))
+    assert.equal(await isOverfull(place, 50_000), false, JSON.stringify(path))
+    await rm(whole)
+  }
   for (let index = 0; index <= LIMITS.siblingOutputNamesMax; index += 1) await writeFile(join(place, `n${index}`), '')
   assert.equal(await isOverfull(place, 1024 ** 2), true)
 })

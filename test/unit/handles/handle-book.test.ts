@@ -4,7 +4,12 @@ import { createHandleBook, type Granted } from '../../../src/controller/handles/
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { standingClock } from '../../support/approvals.ts'
 
-const granted = (scope: Granted['scope'] = 'session'): Granted => ({ name: 'DB', scope, source: { kind: 'vault', key: 'DB' } })
+const granted = (scope: Granted['scope'] = 'session'): Granted => ({
+  name: 'DB',
+  scope,
+  source: { kind: 'vault', key: 'DB' },
+  by: 'operator',
+})
 
 test('a handle has 32 letters of 36, all of them about as often', () => {
   const book = createHandleBook(standingClock())

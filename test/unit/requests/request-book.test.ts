@@ -166,6 +166,17 @@ for (const { what, stdout, stderr, isCut } of [
     assert.deepEqual([view.truncated === true, view.stdout === stdout, stdout.endsWith(view.stdout ?? '-')], [isCut, !isCut, true])
   })
 
+test('files with names as long as they may be go through the channel beside as much output as is kept', async () => {
+  const book = createRequestBook(system, faultEnding)
+  const stdout = '\0'.repeat(LIMITS.commandOutputBytesMax)
+  const name = Array.from({ length: LIMITS.useOutputDepthMax }, () => '"'.repeat(255)).join('/')
+  const files = Array.from({ length: LIMITS.useOutputEntriesMax }, () => ({ name, bytes: 1, withheld: true as const }))
+  const { id } = book.begin('one', 'secret.use_in', async () => ({ status: 'done', stdout, stderr: stdout, files }))
+  const view = await book.await('one', id, 60_000, NEVER)
+  assert.ok(Buffer.byteLength(JSON.stringify(view)) <= LIMITS.requestAnswerBytesMax + 1_024)
+  assert.deepEqual([view.truncated, view.files?.length], [true, LIMITS.useOutputEntriesMax])
+})
+
 test('pieces of one answer are as many as fit: none is left out, and none comes twice', async () => {
   const { book, view, resolve, request } = opened()
   const { print } = await request

@@ -29,7 +29,11 @@ function openTestAddresses(
     asked.push(name)
     return Promise.resolve(options.answer ?? [])
   }
-  const judging = createAddresses(resolve, (_address, port) => options.ports?.includes(port) === true, { elapsed: () => 0 })
+  const judging = createAddresses(
+    resolve,
+    { isListener: (_address, port) => options.ports?.includes(port) === true, isBeside: () => false },
+    { elapsed: () => 0 },
+  )
   const addresses = { judge: (name: Hostname, port: number, rule: AllowedRule) => judging.judge(policy, name, port, rule) }
   return { addresses, rule: decision.rule, asked }
 }
