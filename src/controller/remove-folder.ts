@@ -2,7 +2,7 @@ import { chmodSync, lstatSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { codeOf } from '../kernel/errors.ts'
 
 /**
- * Removes a folder with all that another program left in it, whatever that is: names that are no text, paths longer than the system takes,
+ * I72: Removes a folder with all that another program left in it, whatever that is: names that are no text, paths longer than the system takes,
  * folders that keep out whoever is not root. What is not there is no fault. No link is followed.
  */
 export function removeFolder(folder: string): void {

@@ -85,7 +85,7 @@ test('a call that a server elsewhere is slow to answer holds up no other one, no
   assert.doesNotMatch(await slow, /"id":1/)
 })
 
-test('what an agent sends by the thousand to a server that does not take it is not kept: its session ends, and says why', async () => {
+test('I73 what an agent sends by the thousand to a server that does not take it is not kept: its session ends, and says why', async () => {
   await using far = await openFar(({ method }) => method === 'tools/call' || method === 'notifications/held')
   const client = await rawClient(far.servers, 'far')
   const called = client.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'x' } })
@@ -99,7 +99,7 @@ test('what an agent sends by the thousand to a server that does not take it is n
   assert.match(await called, /"code":"overloaded"/)
 })
 
-test('a server that leaves the policy is left at once, also by sessions that are silent', async () => {
+test('I73 a server that leaves the policy is left at once, also by sessions that are silent', async () => {
   await using servers = await openServers({ policy: toolPolicy() })
   await rawClient(servers, 'tools')
   assert.equal(servers.started.length, 1)

@@ -251,7 +251,7 @@ test('I67 of what a command leaves the agent gets what no value is in, and is to
   assert.deepEqual([told.files, told.withheld], [2, 13])
 })
 
-test('nothing that a command leaves outlives it where it wrote, and nothing of it keeps the rest from the agent', async () => {
+test('I72 nothing that a command leaves outlives it where it wrote, and nothing of it keeps the rest from the agent', async () => {
   await using setting = await secretsSetting()
   const handle = await setting.handle()
   // Deeper than a path may be; names that are no text, beside one that is written as they are told.

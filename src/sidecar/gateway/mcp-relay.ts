@@ -131,6 +131,7 @@ class RelayedSession {
   /** A message without an id is answered before it is taken: only this bounds how many wait. */
   #queue(message: Message): void {
     const chars = this.#waiting === 0 ? 0 : JSON.stringify(message).length
+    // I73
     if (this.#waiting >= LIMITS.relayWaitingMax || this.#waitingChars + chars > LIMITS.relayWaitingCharsMax) {
       const reason = new SallyportError('overloaded', `${this.#waiting} messages wait for the MCP server "${this.#server.name}"`)
       return void this.#end(reason)

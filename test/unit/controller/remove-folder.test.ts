@@ -37,7 +37,7 @@ function asNobody(work: () => void): void {
   }
 }
 
-test('what a program left is gone whatever it is: too deep for a path, names that are no text, links, and what is not there', () => {
+test('I72 what a program left is gone whatever it is: too deep for a path, names that are no text, links, and what is not there', () => {
   const beside = join(root, 'beside')
   mkdirSync(beside)
   writeFileSync(join(beside, 'kept'), '')
