@@ -141,7 +141,7 @@ function tunnelNotes(policy: Policy, { host, port }: Facts): string[] {
   if (tunnel.action === 'deny' || tunnel.carries === 'http') return []
   const does = tunnel.action === 'ask' ? 'asks the operator first about' : 'lets through'
   const why = whyNotByName(policy, host, port)
-  const ways = why === undefined ? 'opened by name, with CONNECT or SOCKS' : 'opened with CONNECT or SOCKS'
+  const ways = why === undefined ? 'opened by name without a proxy, or with CONNECT or SOCKS' : 'opened with CONNECT or SOCKS'
   return [
     `rule "${tunnel.rule.id}" ${does} a tcp connection to ${formatAuthority(host, port)}, ${ways}`,
     ...(why === undefined ? [] : [`programs that know no proxy do not arrive there: ${why}`]),

@@ -88,7 +88,7 @@ test('in mode none no rule of the agent opens a port', () => {
 })
 
 for (const { host, port, note } of [
-  { host: 'db.example.com', port: 5432, note: /opened by name, with CONNECT or SOCKS$/ },
+  { host: 'db.example.com', port: 5432, note: /opened by name without a proxy, or with CONNECT or SOCKS$/ },
   { host: 'a.example.net', port: 5433, note: /arrive there: that takes a rule for this host by its name, with 16 ports at most/ },
   { host: 'db.example.com', port: 1080, note: /arrive there: port 1080 is the gate's own/ },
   { host: 'one.example.com', port: 5434, note: /arrive there: rules "one" and "two" have port 5434 for different hosts/ },
