@@ -14,7 +14,7 @@ import { ensureImages } from './images.ts'
 import { ROOT, STATE, SetupError, main } from './steps.ts'
 
 /** Of one test, and of one file. */
-const LIMIT_MS = 300_000
+const LIMIT_MS = 600_000
 const CONCURRENT_MIN = 3
 /** Below `test/`: where tests take longest comes first. */
 const ROOMS = ['docker', 'e2e', 'attack', 'property', 'anomaly', 'contract', 'browser', 'unit'] as const
@@ -38,7 +38,7 @@ await main(async () => {
     BY_COMMAND.some(isMeant) && bundled(),
   ])
   // Programs of agents are large, and come from their makers while other tests run. A test that needs one tells why it did not come.
-  if (files.some((file) => file.startsWith('test/docker/harness-')))
+  if (files.some(waitsForImages))
     ensureBaseImage()
       .then((base) => ensureHarnessImages(BUILT_HARNESSES, base))
       .catch(() => {})
@@ -46,6 +46,10 @@ await main(async () => {
   const tested = await test(files)
   return checked && tested ? 0 : 1
 })
+
+function waitsForImages(file: string): boolean {
+  return file.startsWith(path.join('test', 'docker', 'harness-'))
+}
 
 function filesOf(paths: readonly string[]): string[] {
   return paths.flatMap((name) => (name.endsWith('.ts') ? [name] : globSync(path.join(name, '**/*.test.ts'), { cwd: ROOT }).toSorted()))
@@ -88,6 +92,8 @@ function ordered(paths: readonly string[]): string[] {
   const costOf = (file: string): number => ROOMS.findIndex((room) => file.startsWith(path.join('test', room)))
   const sorted = paths.toSorted((a, b) => costOf(a) - costOf(b))
   const isFirst = (file: string): boolean => file.startsWith(path.join('test', ROOMS[0]))
-  const [first, others] = [sorted.filter(isFirst), sorted.filter((file) => !isFirst(file))]
+  // Those come last of them that wait for images which are built meanwhile.
+  const first = sorted.filter(isFirst).toSorted((a, b) => Number(waitsForImages(a)) - Number(waitsForImages(b)))
+  const others = sorted.filter((file) => !isFirst(file))
   return [...first.flatMap((file, index) => [file, others[index] ?? []].flat()), ...others.slice(first.length)]
 }
