@@ -35,7 +35,7 @@ export const SERVER_LIMITS = {
   /** Messages of one client that wait for their turn, and characters of them: beyond, its session ends with `overloaded`. */
   relayWaitingMax: 1_000,
   relayWaitingCharsMax: 8 * 1024 * 1024,
-  /** A server that is tried: each of its answers, pages of its tools, and tools. */
+  /** A server that is tried: all of it, pages of its tools, and tools. */
   serverTestMs: 90_000,
   serverTestPagesMax: 20,
   serverTestToolsMax: 2_000,

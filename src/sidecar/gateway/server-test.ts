@@ -18,24 +18,23 @@ export async function testServer(parts: RelayParts, name: string, pass: string, 
   const ended = Promise.withResolvers<never>()
   ended.promise.catch(() => undefined)
   const late = setTimeout(() => ended.reject(failed(name, `gave no answer in ${LIMITS.serverTestMs / 1_000} s`)), LIMITS.serverTestMs)
-  await using channel = await openServer(parts, server, pass, {
-    async onMessage(message) {
-      if (message['method'] === undefined) answers.get(Number(message['id']))?.resolve(message)
-    },
-    onEnd: (reason) => ended.reject(reason),
-  }).finally(() => clearTimeout(late))
-  const again = setTimeout(() => ended.reject(failed(name, `gave no answer in ${LIMITS.serverTestMs / 1_000} s`)), LIMITS.serverTestMs)
-  const ask = async (method: string, params: unknown): Promise<Readonly<Record<string, unknown>>> => {
-    const id = answers.size + 1
-    const answer = Promise.withResolvers<Message>()
-    answers.set(id, answer)
-    await channel.send({ jsonrpc: '2.0', id, method, params })
-    const { result, error } = await Promise.race([answer.promise, ended.promise])
-    if (typeof result === 'object' && result !== null) return result as Record<string, unknown>
-    const why = typeof error === 'object' && error !== null && 'message' in error ? String(error.message).slice(0, 500) : 'no result'
-    throw failed(name, `answered ${method} with: ${why}`)
-  }
   try {
+    await using channel = await openServer(parts, server, pass, {
+      async onMessage(message) {
+        if (message['method'] === undefined) answers.get(Number(message['id']))?.resolve(message)
+      },
+      onEnd: (reason) => ended.reject(reason),
+    })
+    const ask = async (method: string, params: unknown): Promise<Readonly<Record<string, unknown>>> => {
+      const id = answers.size + 1
+      const answer = Promise.withResolvers<Message>()
+      answers.set(id, answer)
+      await channel.send({ jsonrpc: '2.0', id, method, params })
+      const { result, error } = await Promise.race([answer.promise, ended.promise])
+      if (typeof result === 'object' && result !== null) return result as Record<string, unknown>
+      const why = typeof error === 'object' && error !== null && 'message' in error ? String(error.message).slice(0, 500) : 'no result'
+      throw failed(name, `answered ${method} with: ${why}`)
+    }
     const { serverInfo } = await ask('initialize', {
       protocolVersion: PROTOCOL,
       capabilities: {},
@@ -56,7 +55,7 @@ export async function testServer(parts: RelayParts, name: string, pass: string, 
     }
     return { server: nameIn(serverInfo), tools }
   } finally {
-    clearTimeout(again)
+    clearTimeout(late)
   }
 }
 
