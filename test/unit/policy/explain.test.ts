@@ -232,7 +232,10 @@ test('a tcp rule is a candidate that never matches a request, and an explanation
     candidates.map(({ id, matches, why }) => [id, matches, why]),
     [['db', false, 'it is about tcp connections, not about HTTP requests']],
   )
-  assert.match(notes.join(), /rule "db" lets through a tcp connection to db\.example\.com:5432, opened by name without a proxy, or with CONNECT or SOCKS/)
+  assert.match(
+    notes.join(),
+    /rule "db" lets through a tcp connection to db\.example\.com:5432, opened by name without a proxy, or with CONNECT or SOCKS/,
+  )
   assert.deepEqual(explainRequest(policy, 'http://db.example.com/', 'GET').notes, [])
 })
 
