@@ -1,6 +1,6 @@
 import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { spawnSync } from 'node:child_process'
-import { chmod, rm, writeFile } from 'node:fs/promises'
+import { chmod, readdir, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { GATE_COMMANDS, HOST_FILE, MAIN_FILE } from '../src/cli/code-cache.ts'
@@ -13,6 +13,8 @@ export const GATE_FLAGS = ['--max-semi-space-size=8', '--expose-gc'] as const
  */
 export const GATE_ENV = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '131072', MALLOC_TRIM_THRESHOLD_: '1048576' } as const
 
+/** In the folder of the bundle. */
+const PAGE_FOLDER = 'page'
 const ROOT = path.resolve(import.meta.dirname, '..')
 
 const COMMON: BuildOptions = {
@@ -64,7 +66,8 @@ export async function bundle(): Promise<void> {
 
 /** The same, into another folder. */
 export async function bundleInto(outdir: string): Promise<void> {
-  await rm(outdir, { recursive: true, force: true })
+  // But for the page, which is built by itself.
+  for (const name of await readdir(outdir).catch(() => [])) if (name !== PAGE_FOLDER) await rm(path.join(outdir, name), { recursive: true })
   const main: BuildOptions = {
     ...COMMON,
     entryPoints: [path.join(ROOT, 'src/main.ts')],

@@ -5,6 +5,7 @@ const CHECKS = [
   ['oxfmt', ['--check']],
   ['oxlint', []],
   ['tsc', ['--noEmit', '--project', '.']],
+  ['tsc', ['--noEmit', '--project', 'src/web']],
   ['knip', []],
 ] as const
 

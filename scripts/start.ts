@@ -2,6 +2,7 @@ import path from 'node:path'
 import { ensureBaseImage } from './base-image.ts'
 import { auditLines, playDemo, verifiedAudit, type Row } from './demo.ts'
 import { playSession } from './demo-session.ts'
+import { ensurePage } from './build-page.ts'
 import { ensureEngine } from './engine.ts'
 import { ensureImages } from './images.ts'
 import { demoPlace, prepareDemo, type ComposeProject } from './project.ts'
@@ -10,7 +11,7 @@ import { ROOT, SetupError, main, step } from './steps.ts'
 await main(async () => {
   await ensureEngine()
   const baseImage = await ensureBaseImage()
-  await ensureImages(baseImage)
+  await Promise.all([ensureImages(baseImage), ensurePage()])
   const project = await prepareDemo({ ...demoPlace(), baseImage })
   await step(`starting ${project.env.get('COMPOSE_PROJECT_NAME') ?? ''}`, (onLine) => up(project, onLine))
   const rows = await step('the demo, from inside the agent', () => playDemo(project))

@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { ensureBaseImage } from './base-image.ts'
+import { ensurePage } from './build-page.ts'
 import { bundle } from './build.ts'
 import { check } from './check.ts'
 import { ensureClients } from './clients.ts'
@@ -20,7 +21,7 @@ const CONCURRENT_MIN = 3
 const ROOMS = ['docker', 'e2e', 'attack', 'property', 'anomaly', 'contract', 'browser', 'unit'] as const
 
 /** Rooms whose tests start the command again and again. */
-const BY_COMMAND = ['docker', 'e2e', 'attack'] as const
+const BY_COMMAND = ['docker', 'e2e', 'attack', 'browser'] as const
 
 const asked = process.argv.slice(2)
 const files = asked.length === 0 ? globSync('test/**/*.test.ts', { cwd: ROOT }).toSorted() : filesOf(asked)
@@ -36,6 +37,7 @@ await main(async () => {
     asked.length > 0 || check(),
     inContainers && ensureBaseImage().then(ensureImages),
     BY_COMMAND.some(isMeant) && bundled(),
+    isMeant('browser') && ensurePage(),
   ])
   // Programs of agents are large, and come from their makers while other tests run. A test that needs one tells why it did not come.
   if (files.some(waitsForImages))

@@ -92,7 +92,15 @@ export async function openController(config: ControllerConfig, log: Log, system:
   await sessions.adopt(running.signal)
 
   const host = { sessions, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
-  const surfaces = parts.use(await openSurfaces(freeSocketPath(home), config.web, { ...host, ...approver, signal: running.signal, log }))
+  const surfaces = parts.use(
+    await openSurfaces(freeSocketPath(home), config.web, {
+      ...host,
+      ...approver,
+      pageFolder: join(packageRoot, 'dist', 'page'),
+      signal: running.signal,
+      log,
+    }),
+  )
   late.web = surfaces.web
   parts.use(
     await openNotify({

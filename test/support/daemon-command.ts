@@ -33,7 +33,8 @@ export type DaemonPlace = AsyncDisposable & {
   /** The same, which must succeed. Gives its stdout. */
   must(argv: readonly string[], input?: string): Promise<string>
   onTerminal(argv: readonly string[]): Pty
-  startDaemon(): Promise<DaemonProcess>
+  /** Without a page, unless `web` says where. */
+  startDaemon(options?: { readonly web: string }): Promise<DaemonProcess>
 }
 
 export function openDaemonPlace(): DaemonPlace {
@@ -92,8 +93,9 @@ export function openDaemonPlace(): DaemonPlace {
       ptys.push(pty)
       return pty
     },
-    async startDaemon() {
-      const child = spawn(process.execPath, [MAIN, 'daemon', '--no-web'], { env, cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    async startDaemon(options) {
+      const page = options === undefined ? ['--no-web'] : ['--web', options.web]
+      const child = spawn(process.execPath, [MAIN, 'daemon', ...page], { env, cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
       const text = { stdout: '', stderr: '' }
       keep(child, text)
       const closed = once(child, 'close') as Promise<[number | null]>

@@ -11,7 +11,8 @@ import { openOperatorApi } from '../../src/controller/operator/operator.ts'
 import { addQuestionRoutes } from '../../src/controller/operator/question-routes.ts'
 import type { Surface } from '../../src/controller/operator/route-table.ts'
 import { addSessionRoutes } from '../../src/controller/operator/session-routes.ts'
-import { openWeb, type PageFile, type Web } from '../../src/controller/operator/web.ts'
+import type { PageFile } from '../../src/controller/operator/page-files.ts'
+import { openWeb, type Web } from '../../src/controller/operator/web.ts'
 import { openPresence, type Presence, type SystemPrompt } from '../../src/controller/presence/presence.ts'
 import type { Sessions } from '../../src/controller/sessions/sessions.ts'
 import { createLog } from '../../src/kernel/log.ts'
@@ -39,7 +40,10 @@ export type Operator = AsyncDisposable & {
 
 const log = createLog('silent')
 const FILES: ReadonlyMap<string, PageFile> = new Map([
-  ['/', { type: 'text/html; charset=utf-8', body: Buffer.from('<!doctype html>the page') }],
+  [
+    '/',
+    { type: 'text/html; charset=utf-8', bodies: { identity: Buffer.from('<!doctype html>the page') }, isImmutable: false, etag: '"1"' },
+  ],
 ])
 
 /** The operator's API of a daemon, on its socket and on loopback, with real questions and real presence. Sessions it has none. */

@@ -6,9 +6,10 @@ export type Surface = 'socket' | 'web'
 
 /**
  * What a call has to prove besides that it comes from the operator (the socket's owner, or a login): nothing more, the tier that the
- * question asks for, or the operator's password where there is one.
+ * question asks for, the operator's password, which its handler asks for; or, asked for before its handler is reached, the password or a
+ * passkey: always (`proof`), or where the operator has one (`act`).
  */
-type RoutePresence = 'T0' | 'question' | 'password'
+type RoutePresence = 'T0' | 'question' | 'password' | 'act' | 'proof'
 
 type Row = {
   readonly presence: RoutePresence
@@ -23,6 +24,7 @@ const BOTH = ['socket', 'web'] as const
 export const ROUTES: Readonly<Record<string, Row>> = {
   'GET /v1/status': { presence: 'T0', on: BOTH },
   'GET /v1/events': { presence: 'T0', on: BOTH },
+  'GET /v1/feed': { presence: 'T0', on: ['web'] },
   'GET /v1/sessions': { presence: 'T0', on: BOTH },
   'POST /v1/sessions': { presence: 'T0', on: BOTH },
   'GET /v1/sessions/:id': { presence: 'T0', on: BOTH },

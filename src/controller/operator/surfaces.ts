@@ -3,10 +3,13 @@ import { codeOf } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
+import { requirePresence } from './acts.ts'
+import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
 import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
+import { readPage } from './page-files.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
@@ -14,7 +17,12 @@ import { takeStreams } from './streams.ts'
 import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
-  Pick<Approver, 'approvals' | 'presence' | 'proposals'> & { readonly signal: AbortSignal; readonly log: Log }
+  Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
+    /** The built page. */
+    readonly pageFolder: string
+    readonly signal: AbortSignal
+    readonly log: Log
+  }
 
 export type Surfaces = AsyncDisposable & { readonly socket: string; readonly web: Web | undefined }
 
@@ -29,15 +37,23 @@ export async function openSurfaces(
   parts: SurfacesParts,
 ): Promise<Surfaces> {
   await using open = new AsyncDisposableStack()
-  const { sessions, secrets, system, signal, log } = parts
+  const { approvals, presence, sessions, secrets, system, signal, log, pageFolder } = parts
   const logins = open.use(new Logins(system))
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
+    requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
     addProposalRoutes(app, parts, surface)
   }
-  const addToPage = (app: FastifyInstance): void => addRoutes(app, 'web')
-  const web = page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, log }))
+  const addToPage = (app: FastifyInstance): void => {
+    addRoutes(app, 'web')
+    addFeedRoute(app, {
+      questions: (until) => tellQuestions(approvals, until),
+      sessions: (until) => tellSessions(sessions, until),
+    })
+  }
+  const files = readPage(pageFolder)
+  const web = page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, files, log }))
   if (web) open.use(web)
   const addToSocket = (app: FastifyInstance): void => {
     addRoutes(app, 'socket')

@@ -7,7 +7,8 @@ import type { Log } from '../../kernel/log.ts'
 import { addLoginRoute } from './login-routes.ts'
 import type { Login, Logins } from './logins.ts'
 import { answerWithProblems } from './operator.ts'
-import { PAGE_HEADERS, refuseForeign } from './page-request.ts'
+import { codingFor, type PageFile } from './page-files.ts'
+import { DOCUMENT_POLICY, PAGE_HEADERS, refuseForeign } from './page-request.ts'
 import { onlyListed, rowOf } from './route-table.ts'
 
 declare module 'fastify' {
@@ -16,9 +17,6 @@ declare module 'fastify' {
     login?: Login
   }
 }
-
-/** A part of the page: what it is, and its bytes. Anybody on this machine can read it. */
-export type PageFile = { readonly type: string; readonly body: Buffer; readonly contentSecurityPolicy?: string }
 
 export type WebOptions = {
   /** 0 takes any that is free. */
@@ -100,10 +98,17 @@ function bearerOf({ headers }: IncomingMessage): string | undefined {
   return /^Bearer ([A-Za-z0-9_-]{1,256})$/.exec(headers.authorization ?? '')?.[1]
 }
 
-function addFile(app: FastifyInstance, path: string, { type, body, contentSecurityPolicy }: PageFile): void {
-  app.get(path, (_request, reply) => {
-    if (contentSecurityPolicy !== undefined) reply.raw.setHeader('content-security-policy', contentSecurityPolicy)
-    return reply.type(type).send(body)
+function addFile(app: FastifyInstance, path: string, file: PageFile): void {
+  app.get(path, (request, reply) => {
+    const { raw } = reply
+    raw.setHeader('content-security-policy', DOCUMENT_POLICY)
+    raw.setHeader('cache-control', file.isImmutable ? 'public, max-age=31536000, immutable' : 'no-cache')
+    raw.setHeader('etag', file.etag)
+    raw.setHeader('vary', 'accept-encoding')
+    if (request.headers['if-none-match'] === file.etag) return reply.status(304).send()
+    const coding = codingFor(request.headers['accept-encoding'], file.bodies)
+    if (coding !== 'identity') raw.setHeader('content-encoding', coding)
+    return reply.type(file.type).send(file.bodies[coding])
   })
 }
 

@@ -1,0 +1,59 @@
+import { effect, signal } from '@preact/signals'
+import type { FeedLine, FeedTopic, FeedTopics } from '../../wire/feed.ts'
+import { access, send } from './client.ts'
+import { eventsOf } from './events.ts'
+
+/** How the page hears of what happens. */
+export const connection = signal<'connecting' | 'live' | 'lost'>('connecting')
+
+const PAUSES_MS = [250, 1_000, 2_000, 5_000] as const
+const readers = new Map<FeedTopic, Set<(data: never) => void>>()
+const last = new Map<FeedTopic, unknown>()
+
+/**
+ * Hears of one topic from now on, and of what was told last where the topic tells a whole (`sticky`). One stream a tab carries all of
+ * them: a browser has six connections to a host, for all tabs together. The answer stops it.
+ */
+export function hear<T extends FeedTopic>(
+  topic: T,
+  tell: (data: FeedTopics[T]) => void,
+  options?: { readonly sticky: boolean },
+): () => void {
+  const all = readers.get(topic) ?? new Set()
+  readers.set(topic, all)
+  all.add(tell)
+  if (options?.sticky === true && last.has(topic)) tell(last.get(topic) as FeedTopics[T])
+  return () => void all.delete(tell)
+}
+
+/** Reads the feed for as long as this tab is let in. */
+export function keepFeed(): () => void {
+  return effect(() => {
+    if (access.value !== 'in') return undefined
+    const stop = new AbortController()
+    void readOn(stop.signal)
+    return () => stop.abort()
+  })
+}
+
+async function readOn(stop: AbortSignal): Promise<void> {
+  for (let failures = 0; !stop.aborted; failures += 1) {
+    try {
+      const { body } = await send('GET', '/v1/feed', undefined, stop)
+      if (body === null) throw new TypeError('the feed has no body')
+      for await (const line of eventsOf(body)) {
+        connection.value = 'live'
+        failures = 0
+        const { topic, data } = line as FeedLine
+        last.set(topic, data)
+        for (const tell of readers.get(topic) ?? []) tell(data as never)
+      }
+    } catch (error) {
+      if (stop.aborted) return
+      if (!(error instanceof Error)) throw error
+    }
+    connection.value = 'lost'
+    const pause = PAUSES_MS[Math.min(failures, PAUSES_MS.length - 1)] ?? 5_000
+    await new Promise((resolve) => setTimeout(resolve, pause))
+  }
+}

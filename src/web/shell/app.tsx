@@ -1,0 +1,22 @@
+import { useEffect } from 'preact/hooks'
+import { access } from '../api/client.ts'
+import { keepFeed } from '../api/feed.ts'
+import { keepQuestions } from '../inbox/questions.ts'
+import { Notices } from '../parts/notices.tsx'
+import { LogIn } from '../presence/log-in.tsx'
+import { keepSessions } from '../sessions/session-list.ts'
+import { Frame } from './frame.tsx'
+
+export function App() {
+  useEffect(() => {
+    const stops = [keepQuestions(), keepSessions(), keepFeed()]
+    return () => stops.forEach((stop) => stop())
+  }, [])
+  return (
+    <>
+      {access.value === 'in' && <Frame />}
+      {access.value === 'out' && <LogIn />}
+      <Notices />
+    </>
+  )
+}

@@ -1,0 +1,13 @@
+import type { QuestionLine, SessionView } from './operator.ts'
+
+/** What the page is told as it happens, by topic. */
+export type FeedTopics = {
+  /** What waits at the beginning, then what becomes of it. */
+  readonly questions: QuestionLine
+  /** All of them, whenever one changed. */
+  readonly sessions: readonly SessionView[]
+}
+
+export type FeedTopic = keyof FeedTopics
+
+export type FeedLine = { readonly [T in FeedTopic]: { readonly topic: T; readonly data: FeedTopics[T] } }[FeedTopic]

@@ -1,0 +1,45 @@
+/** The operator's page in Chromium, against the real daemon: that it loads, and nothing else than it. */
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { inspectView, openOperatorPage, type OperatorPage } from '../support/operator-page.ts'
+
+const FIRST_LOAD_BYTES_MAX = 120_000
+
+let page: OperatorPage
+
+before(async () => {
+  page = await openOperatorPage()
+})
+after(() => page[Symbol.asyncDispose]())
+
+test('a link of sallyport open logs a tab in, and is neither in its address nor in its history', async () => {
+  const tab = await page.openTab()
+  assert.equal(new URL(tab.url()).hash, '#/inbox')
+  await tab.getByText('live', { exact: true }).waitFor()
+  assert.equal(await tab.evaluate('history.length'), 2)
+  assert.deepEqual(await tab.evaluate('[document.cookie, JSON.stringify(sessionStorage), Object.keys(localStorage)]'), [
+    '',
+    '{}',
+    ['sallyport-theme'],
+  ])
+  assert.deepEqual(page.faults, [])
+})
+
+test('what is loaded first has at most 120 kB, compressed', async () => {
+  const tab = await page.openTab()
+  const sizes = await tab.evaluate<number[]>(
+    'performance.getEntries().filter((entry) => entry.entryType === "navigation" || /assets/.test(entry.name)).map((entry) => entry.transferSize)',
+  )
+  assert.ok(sizes.length > 3)
+  const sum = sizes.reduce((a, b) => a + b, 0)
+  assert.ok(sum > 10_000 && sum <= FIRST_LOAD_BYTES_MAX, `${sum} bytes`)
+})
+
+test('a tab without a login shows nothing but how to get one', async () => {
+  const context = await page.browser.newContext()
+  const tab = await context.newPage()
+  await tab.goto(page.url)
+  await tab.getByText('sallyport open').waitFor()
+  await inspectView(tab, 'login')
+  await context.close()
+})
