@@ -6,9 +6,11 @@ import type { Host } from '../controller.ts'
 import { requirePresence } from './acts.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
+import { addLoginWays } from './login-ways.ts'
 import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
+import { addPasskeyRoutes } from './passkey-routes.ts'
 import { readPage } from './page-files.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
@@ -43,10 +45,12 @@ export async function openSurfaces(
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
-    addProposalRoutes(app, parts, surface)
+    addProposalRoutes(app, parts)
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addPasskeyRoutes(app, parts)
+    addLoginWays(app, { ...parts, logins })
     addFeedRoute(app, {
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
