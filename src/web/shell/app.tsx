@@ -5,6 +5,7 @@ import { keepStanding } from '../audit/standing.ts'
 import { keepQuestions } from '../inbox/questions.ts'
 import { Notices } from '../parts/notices.tsx'
 import { LogIn } from '../presence/log-in.tsx'
+import { ProofDialog } from '../presence/proof-dialog.tsx'
 import { keepSessions } from '../sessions/session-list.ts'
 import { Frame } from './frame.tsx'
 
@@ -17,6 +18,7 @@ export function App() {
     <>
       {access.value === 'in' && <Frame />}
       {access.value === 'out' && <LogIn />}
+      {access.value === 'in' && <ProofDialog />}
       <Notices />
     </>
   )
