@@ -14,7 +14,7 @@ export { auditFiles, entryOf, openToRead, readEntries, readLines, type AuditFile
 export { EXPORT_FORMATS, type ExportFormat } from './export.ts'
 export { createFilter, createPreview, type EntryFilter } from './filter.ts'
 export { createStats, type AuditStats } from './stats.ts'
-export { exportedText, latestEntries, storyOf, type Story } from './read-back.ts'
+export { exportedText, latestEntries, placeOf, storyOf, type EntryPlace, type Story } from './read-back.ts'
 export { block, describe, jsonLine, membersOf, oneLine, summary } from './words.ts'
 export { readVerifyingKey } from './signing-key.ts'
 export { openControllerAudit, type ControllerAudit } from './controller-audit.ts'

@@ -9,7 +9,12 @@ const RELATED = ['request', 'question'] as const
 const IDS_MAX = 100
 
 /** The latest events that are asked for, the last one at the end. Those of one chain stay in its order. */
-export async function latestEntries(files: readonly AuditFile[], filter: EntryFilter, limit: number): Promise<Entry[]> {
+export async function latestEntries(
+  files: readonly AuditFile[],
+  filter: EntryFilter,
+  limit: number,
+  before?: EntryPlace,
+): Promise<Entry[]> {
   const isAskedFor = createFilter(filter)
   let found: Entry[] = []
   const cut = (): void => {
@@ -17,7 +22,7 @@ export async function latestEntries(files: readonly AuditFile[], filter: EntryFi
   }
   // Of each chain only the latest can be among the latest of all: a batch of them is sorted in at a time.
   for await (const entry of readEntries(files, createPreview(filter))) {
-    if (!isAskedFor(entry)) continue
+    if (!isAskedFor(entry) || (before !== undefined && compare(placeOf(entry), before) >= 0)) continue
     found.push(entry)
     if (found.length >= 2 * limit + 1_000) cut()
   }
@@ -25,13 +30,21 @@ export async function latestEntries(files: readonly AuditFile[], filter: EntryFi
   return found
 }
 
-function timeOf({ fields: { time } }: Entry): string {
-  return typeof time === 'string' ? time : ''
+/** Where an event is among all: by its time, then by its chain and number. */
+export type EntryPlace = { readonly time: string; readonly chain: string; readonly seq: number }
+
+export function placeOf({ chain, fields: { time, seq } }: Entry): EntryPlace {
+  return { time: typeof time === 'string' ? time : '', chain, seq: typeof seq === 'number' ? seq : 0 }
+}
+
+function compare(a: EntryPlace, b: EntryPlace): number {
+  if (a.time !== b.time) return a.time < b.time ? -1 : 1
+  if (a.chain !== b.chain) return a.chain < b.chain ? -1 : 1
+  return a.seq - b.seq
 }
 
 function byTime(a: Entry, b: Entry): number {
-  const [one, other] = [timeOf(a), timeOf(b)]
-  return one < other ? -1 : one > other ? 1 : 0
+  return compare(placeOf(a), placeOf(b))
 }
 
 /** One event with all that belongs to it, by time, and the lines of the controller that sign it. */

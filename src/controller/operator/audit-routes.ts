@@ -8,9 +8,11 @@ import {
   exportedText,
   latestEntries,
   membersOf,
+  placeOf,
   storyOf,
   summary,
   type Entry,
+  type EntryPlace,
   type EntryFilter,
 } from '../../audit/audit.ts'
 import { SallyportError } from '../../kernel/errors.ts'
@@ -34,9 +36,18 @@ const Filter = z.strictObject({
   since: Time.exactOptional(),
   until: Time.exactOptional(),
 })
+/** `TIME/CHAIN:SEQ` */
+const PLACE = /^([^/]{0,64})\/([^/:]{1,256}):(\d{1,15})$/
 const Query = Filter.extend({
-  /** Time of the oldest event that is known, as `next` said. */
-  before: Time.exactOptional(),
+  /** The oldest event that is known, as `next` said. */
+  before: z
+    .string()
+    .regex(PLACE)
+    .transform((text): EntryPlace => {
+      const [, time = '', chain = '', seq = ''] = PLACE.exec(text) ?? []
+      return { time, chain, seq: Number(seq) }
+    })
+    .exactOptional(),
   limit: z.coerce.number().int().min(1).max(LIMITS.auditPageEntriesMax).default(LIMITS.auditPageEntriesMax),
 })
 const Export = Filter.extend({ format: z.enum(EXPORT_FORMATS) })
@@ -45,12 +56,10 @@ const Export = Filter.extend({ format: z.enum(EXPORT_FORMATS) })
 export function addAuditRoutes(app: FastifyInstance, folder: string, verification: Pick<Verification, 'verify'>): void {
   app.get('/v1/audit', async ({ query }): Promise<AuditPage> => {
     const { before, limit, ...asked } = read(Query, query)
-    const filter = filterOf(asked)
-    const untilMs = Math.min(before ?? Infinity, filter.untilMs ?? Infinity)
-    const entries = await latestEntries(await auditFiles(folder), { ...filter, ...(untilMs !== Infinity && { untilMs }) }, limit)
-    const oldest = entries[0]?.fields['time']
-    const views = entries.map(viewOf).toReversed()
-    return { entries: views, ...(views.length === limit && typeof oldest === 'string' && { next: oldest }) }
+    const entries = await latestEntries(await auditFiles(folder), filterOf(asked), limit, before)
+    const [oldest] = entries.map(placeOf)
+    const next = oldest && entries.length === limit && `${oldest.time}/${oldest.chain}:${oldest.seq}`
+    return { entries: entries.map(viewOf).toReversed(), ...(next && { next }) }
   })
   app.get<{ Params: { id: string } }>('/v1/audit/story/:id', async ({ params }): Promise<AuditStory> => {
     const { entries, signedBy } = await storyOf(params.id, await auditFiles(folder))
@@ -70,16 +79,14 @@ export function addAuditRoutes(app: FastifyInstance, folder: string, verificatio
   })
 }
 
-function filterOf({ since, until, event, ...same }: Omit<z.infer<typeof Filter>, never>): EntryFilter {
+function filterOf({ since, until, event, ...same }: z.infer<typeof Filter>): EntryFilter {
   return { ...same, ...(event !== undefined && { event: [event] }), sinceMs: since, untilMs: until }
 }
 
 function viewOf(entry: Entry): AuditEntryView {
-  const { seq, time, event } = entry.fields
+  const { event } = entry.fields
   return {
-    chain: entry.chain,
-    seq: typeof seq === 'number' ? seq : 0,
-    time: typeof time === 'string' ? time : '',
+    ...placeOf(entry),
     event: typeof event === 'string' ? event : '',
     summary: visible(summary(entry.fields)),
     fields: membersOf(entry),

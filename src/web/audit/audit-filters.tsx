@@ -2,14 +2,18 @@ import { useState } from 'preact/hooks'
 import { Field } from '../parts/field.tsx'
 import { go, route } from '../shell/route.ts'
 
-const FIELDS = [
-  { name: 'text', label: 'Search', hint: undefined },
-  { name: 'session', label: 'Session', hint: undefined },
-  { name: 'workspace', label: 'Workspace', hint: undefined },
-  { name: 'event', label: 'Event', hint: undefined },
+type Name = { readonly name: string; readonly label: string; readonly hint?: string }
+
+const FIRST: readonly Name[] = [
+  { name: 'text', label: 'Search' },
+  { name: 'session', label: 'Session' },
+  { name: 'event', label: 'Event' },
+]
+const FURTHER: readonly Name[] = [
+  { name: 'workspace', label: 'Workspace' },
   { name: 'host', label: 'Host', hint: '*.example.com: those below' },
-  { name: 'code', label: 'Code', hint: undefined },
-] as const
+  { name: 'code', label: 'Code' },
+]
 
 const TIMES = [
   { name: 'since', label: 'From' },
@@ -17,11 +21,11 @@ const TIMES = [
 ] as const
 
 /** The names of what may be asked for, as the address has them. */
-const NAMES = [...FIELDS, ...TIMES].map(({ name }) => name as string).concat('decision')
+const NAMES: ReadonlySet<string> = new Set([...FIRST, ...FURTHER, ...TIMES].map(({ name }) => name).concat('decision'))
 
 /** What the address asks for. */
 export function askedOf(query: URLSearchParams): Record<string, string> {
-  return Object.fromEntries([...query].filter(([name, value]) => NAMES.includes(name) && value !== ''))
+  return Object.fromEntries([...query].filter(([name, value]) => NAMES.has(name) && value !== ''))
 }
 
 /** Filters, kept in the address: a link leads to the same events. */
@@ -35,27 +39,12 @@ export function AuditFilters({ events }: { events: readonly string[] }) {
   }
   return (
     <form class="card audit-filters" role="search" aria-label="Events of the audit" onSubmit={submit}>
-      {FIELDS.map(({ name, label, hint }) => (
-        <Field
-          key={name}
-          label={label}
-          hint={hint}
-          control={(attributes) => (
-            <input
-              {...attributes}
-              class="input"
-              autocomplete="off"
-              spellcheck={false}
-              list={name === 'event' ? 'audit-events' : undefined}
-              value={draft[name] ?? ''}
-              onInput={(event) => set(name, event.currentTarget.value)}
-            />
-          )}
-        />
+      {FIRST.map((one) => (
+        <Text key={one.name} of={one} value={draft[one.name]} onChange={(value) => set(one.name, value)} />
       ))}
       <datalist id="audit-events">
         {events.map((name) => (
-          <option key={name} value={name} />
+          <option key={name}>{name}</option>
         ))}
       </datalist>
       <Field
@@ -73,22 +62,6 @@ export function AuditFilters({ events }: { events: readonly string[] }) {
           </select>
         )}
       />
-      {TIMES.map(({ name, label }) => (
-        <Field
-          key={name}
-          label={label}
-          control={(attributes) => (
-            <input
-              {...attributes}
-              class="input"
-              type="datetime-local"
-              step={1}
-              value={localOf(draft[name])}
-              onInput={(event) => set(name, isoOf(event.currentTarget.value))}
-            />
-          )}
-        />
-      ))}
       <div class="row audit-filters-foot">
         <button type="submit" class="button button-main">
           Search
@@ -97,7 +70,56 @@ export function AuditFilters({ events }: { events: readonly string[] }) {
           Clear
         </button>
       </div>
+      <details open={[...FURTHER, ...TIMES].some(({ name }) => asked[name] !== undefined)}>
+        <summary>More</summary>
+        <div>
+          {FURTHER.map((one) => (
+            <Text key={one.name} of={one} value={draft[one.name]} onChange={(value) => set(one.name, value)} />
+          ))}
+          {TIMES.map(({ name, label }) => (
+            <Time key={name} label={label} value={draft[name]} onChange={(value) => set(name, value)} />
+          ))}
+        </div>
+      </details>
     </form>
+  )
+}
+
+function Text({ of, value, onChange }: { of: Name; value: string | undefined; onChange: (value: string) => void }) {
+  return (
+    <Field
+      label={of.label}
+      hint={of.hint}
+      control={(attributes) => (
+        <input
+          {...attributes}
+          class="input"
+          autocomplete="off"
+          spellcheck={false}
+          list={of.name === 'event' ? 'audit-events' : undefined}
+          value={value ?? ''}
+          onInput={(event) => onChange(event.currentTarget.value)}
+        />
+      )}
+    />
+  )
+}
+
+function Time(props: { label: string; value: string | undefined; onChange: (value: string) => void }) {
+  return (
+    <Field
+      label={props.label}
+      control={(attributes) => (
+        <input
+          {...attributes}
+          class="input"
+          type="datetime-local"
+          step={1}
+          value={localOf(props.value)}
+          onInput={(event) => props.onChange(isoOf(event.currentTarget.value))}
+        />
+      )}
+    />
   )
 }
 

@@ -43,10 +43,7 @@ export function Audit() {
   }, [asked, round])
   const older = async (): Promise<void> => {
     const { entries, next } = await ask(asked, found.next)
-    // Those of the same millisecond come twice.
-    const known = new Set(found.entries.map(idOf))
-    const added = entries.filter((entry) => !known.has(idOf(entry)))
-    setFound({ ...found, entries: [...found.entries, ...added], next: added.length === 0 ? undefined : next })
+    setFound({ ...found, entries: [...found.entries, ...entries], next })
   }
   const [story] = rest
   return (

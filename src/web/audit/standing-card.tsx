@@ -11,13 +11,10 @@ export function StandingCard() {
   const now = standing.value
   return (
     <section class="card audit-standing" aria-label="Verification">
-      <div class="row">
-        <h2 class="grow">Verification</h2>
-        <Button onPress={async () => (standing.value = await call<AuditStanding>('POST', '/v1/audit/verify', {}))}>Verify now</Button>
-      </div>
-      <div role="status">
+      <div class="audit-standing-text" role="status">
         <Found now={now} />
       </div>
+      <Button onPress={async () => (standing.value = await call<AuditStanding>('POST', '/v1/audit/verify', {}))}>Verify now</Button>
     </section>
   )
 }
@@ -41,30 +38,33 @@ function Found({ now }: { now: AuditStanding }) {
   return (
     <>
       <p>
-        <Badge tone="ok">holds</Badge> every line, link and signature, looked at <Ago at={now.at} />
+        <Badge tone="ok">holds</Badge> Every line, link and signature; looked at <Ago at={now.at} />
       </p>
-      <dl class="facts small">
-        <dt>events</dt>
-        <dd>
-          {now.events} of the controller, {now.sessionEvents} in {now.chains} chains of sessions
-        </dd>
-        <dt>checkpoints</dt>
-        <dd>
-          {now.checkpoints}; {now.unsigned} lines behind the last one, {now.uncountersigned} of sessions not countersigned yet
-        </dd>
-        <dt>head</dt>
-        <dd class="mono">{now.head}</dd>
-        {now.key !== undefined && (
-          <>
-            <dt>signed by</dt>
-            <dd class="mono">{now.key}</dd>
-          </>
-        )}
-      </dl>
-      <p class="small quiet">
-        Who may write the audit may write its key too: compare the thumbprint with one that you keep elsewhere (
-        <code>sallyport audit key</code>).
-      </p>
+      <details>
+        <summary class="small">What was found</summary>
+        <dl class="facts small">
+          <dt>events</dt>
+          <dd>
+            {now.events} of the controller, {now.sessionEvents} in {now.chains} chains of sessions
+          </dd>
+          <dt>checkpoints</dt>
+          <dd>
+            {now.checkpoints}; {now.unsigned} lines behind the last one, {now.uncountersigned} of sessions not countersigned yet
+          </dd>
+          <dt>head</dt>
+          <dd class="mono">{now.head}</dd>
+          {now.key !== undefined && (
+            <>
+              <dt>signed by</dt>
+              <dd class="mono">{now.key}</dd>
+            </>
+          )}
+        </dl>
+        <p class="small quiet">
+          Who may write the audit may write its key too: compare the thumbprint with one that you keep elsewhere (
+          <code>sallyport audit key</code>).
+        </p>
+      </details>
     </>
   )
 }
