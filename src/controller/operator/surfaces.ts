@@ -37,7 +37,7 @@ export async function openSurfaces(
   parts: SurfacesParts,
 ): Promise<Surfaces> {
   await using open = new AsyncDisposableStack()
-  const { approvals, presence, sessions, secrets, system, signal, log, pageFolder } = parts
+  const { approvals, presence, sessions, activity, secrets, system, signal, log, pageFolder } = parts
   const logins = open.use(new Logins(system))
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     requirePresence(app, presence, surface)
@@ -50,6 +50,7 @@ export async function openSurfaces(
     addFeedRoute(app, {
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
+      activity: (until) => activity.listen(until),
     })
   }
   const files = readPage(pageFolder)
