@@ -20,7 +20,7 @@ function writing(activity: Activity, session = 's-1') {
   const lines: string[] = []
   return {
     lines,
-    write(events: readonly AuditEvent[], timeMs = NOW): void {
+    write: (events: readonly AuditEvent[], timeMs = NOW): void => {
       const some = events.map((event) => {
         seq += 1
         return sealLine(seq, encodeEvent(encodeIdentity({ session }), event, timeMs), '0'.repeat(64)).line.slice(0, -1)
