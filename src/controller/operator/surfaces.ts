@@ -8,6 +8,7 @@ import { createVerification } from '../record/verification.ts'
 import { requirePresence } from './acts.ts'
 import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
+import { addInboxRoutes } from './inbox-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
 import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
@@ -51,6 +52,7 @@ export async function openSurfaces(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addInboxRoutes(app, approvals)
     addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
       audit: (until) => verification.tell(until),
