@@ -10,9 +10,11 @@ import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addInboxRoutes } from './inbox-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
+import { addLoginWays } from './login-ways.ts'
 import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
+import { addPasskeyRoutes } from './passkey-routes.ts'
 import { readPage } from './page-files.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
@@ -48,11 +50,13 @@ export async function openSurfaces(
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
-    addProposalRoutes(app, parts, surface)
+    addProposalRoutes(app, parts)
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
     addInboxRoutes(app, approvals)
+    addPasskeyRoutes(app, parts)
+    addLoginWays(app, { ...parts, logins })
     addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
       audit: (until) => verification.tell(until),
