@@ -32,4 +32,14 @@ export const OPERATOR_LIMITS = {
   viewTickMs: 200,
   /** A reason that is typed for a denial. */
   viewMessageCharsMax: 500,
+  /** A policy that is changed on the page, in bytes: its record holds it as it was and as it is. */
+  policyEditBytesMax: 262_144,
+  /** Rules of one workspace or session that end by themselves, and how often those that are over are taken out of their files. */
+  timedRulesMax: 256,
+  timedLookMs: 60_000,
+  /** Changes of policies that the page lists, and lines of the audit that are looked through for them. */
+  policyHistoryMax: 500,
+  policyHistoryLinesMax: 20_000,
+  /** Folders of workspaces that the page lists. */
+  policyWorkspacesMax: 1_000,
 } as const

@@ -4,6 +4,7 @@ import { judgeAddresses, judgeName } from './addresses.ts'
 import { assemble, formatDiagnostic } from './assemble.ts'
 import { findConflicts } from './conflicts.ts'
 import { compileCredentials, partsOf, placeholdersOf } from './credentials.ts'
+import { readDocument } from './document.ts'
 import { findResourceProblems, grantSecrets, routeOnlyOf } from './grants.ts'
 import { readLayers, type PolicyInput, type Sources } from './layers.ts'
 import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, EffectiveRule, Policy } from './model.ts'
@@ -16,6 +17,7 @@ import { readRestricted } from './restricted.ts'
 import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
 import { filesystemOf, sessionOf } from './sections.ts'
+import { shapeProblems } from './shape.ts'
 import { findTcpPorts } from './tcp-ports.ts'
 
 export type {
@@ -101,6 +103,12 @@ export function checkPolicy(
 ): { errors: readonly Diagnostic[]; warnings: readonly Diagnostic[]; isMissing: boolean } {
   const { errors, untrusted, warnings, isMissing } = read(inputs, options)
   return { errors: inOrder([...errors, ...untrusted]), warnings, isMissing }
+}
+
+/** What is wrong with one file by itself: its YAML and its shape, whatever the files are that it stands among. */
+export function checkFile(file: string, text: string): readonly Diagnostic[] {
+  const { document, errors } = readDocument(file, text)
+  return document === undefined ? errors : [...errors, ...shapeProblems(document).map(({ diagnostic }) => diagnostic)]
 }
 
 /** What a restricted file says beyond denials and questions, each by name: what trusting it would allow. And what is wrong with it. */
