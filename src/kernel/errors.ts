@@ -259,7 +259,8 @@ export const ERRORS = {
   policy_file_changed: {
     to: 'operator',
     exit: 1,
-    means: 'The policy file, or what the change would make of it, is another than it was when the change was looked at. Nothing was changed.',
+    means:
+      'The policy file, or what the change would make of it, is another than it was when the change was looked at. Nothing was changed.',
   },
   policy_untrusted: {
     to: 'operator',

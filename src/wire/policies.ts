@@ -49,7 +49,11 @@ export const PolicyEdit = z.discriminatedUnion('kind', [
     credential: z.strictObject({ id: Text, inject: z.record(z.string().max(64), z.unknown()) }).exactOptional(),
   }),
   /** Takes the rule of the network of this id out of the file. */
-  z.strictObject({ kind: z.literal('remove_rule'), id: Text, /** Of the file of what is allowed for a time. */ isTimed: z.boolean().exactOptional() }),
+  z.strictObject({
+    kind: z.literal('remove_rule'),
+    id: Text,
+    /** Of the file of what is allowed for a time. */ isTimed: z.boolean().exactOptional(),
+  }),
 ])
 export type PolicyEdit = z.infer<typeof PolicyEdit>
 
@@ -93,7 +97,11 @@ export type ChangePreview = {
   readonly expiresAt?: number
 }
 
-export type ChangeDone = { readonly id: string; readonly target: string; readonly notTaken: readonly (SessionName & { readonly why: string })[] }
+export type ChangeDone = {
+  readonly id: string
+  readonly target: string
+  readonly notTaken: readonly (SessionName & { readonly why: string })[]
+}
 
 export const PolicyCheck = z.strictObject({ layer: LayerRef, content: z.string().max(LIMITS.policyEditBytesMax) })
 

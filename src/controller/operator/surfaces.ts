@@ -1,15 +1,20 @@
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { codeOf } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
+import type { PolicyFiles } from '../policy-files/policy-files.ts'
+import { createVerification } from '../record/verification.ts'
 import { requirePresence } from './acts.ts'
+import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
 import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
 import { readPage } from './page-files.ts'
+import { addPolicyRoutes } from './policy-routes.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
@@ -20,6 +25,7 @@ export type SurfacesParts = Host &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
     /** The built page. */
     readonly pageFolder: string
+    readonly policies: PolicyFiles
     readonly signal: AbortSignal
     readonly log: Log
   }
@@ -37,8 +43,9 @@ export async function openSurfaces(
   parts: SurfacesParts,
 ): Promise<Surfaces> {
   await using open = new AsyncDisposableStack()
-  const { approvals, presence, sessions, secrets, system, signal, log, pageFolder } = parts
+  const { home, approvals, presence, sessions, secrets, system, signal, log, pageFolder } = parts
   const logins = open.use(new Logins(system))
+  const verification = open.use(createVerification(join(home, 'audit'), system, log))
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal)
@@ -47,9 +54,13 @@ export async function openSurfaces(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addPolicyRoutes(app, parts.policies)
+    addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
+      audit: (until) => verification.tell(until),
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
+      activity: (until) => parts.activity.listen(until),
     })
   }
   const files = readPage(pageFolder)

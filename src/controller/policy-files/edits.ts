@@ -28,7 +28,7 @@ network:
  * @param text undefined where there is no file yet
  * @throws policy_change_invalid when the file, or the edit, is not one that this could be done with
  */
-export function editedText(text: string | undefined, edit: PolicyEdit, setting: EditSetting): string {
+export function editedText(text: string | undefined, edit: PolicyEdit | { readonly kind: 'prune' }, setting: EditSetting): string {
   if (edit.kind === 'content') return edit.content
   const isTimed = setting.prunedAt !== undefined
   const before = text ?? (isTimed ? TIMED_HEADER : 'version: 1\n')
@@ -37,6 +37,8 @@ export function editedText(text: string | undefined, edit: PolicyEdit, setting: 
     throw refused(`${setting.file} is no policy that a line could be added to`, 'mend it in the editor first')
   if (setting.prunedAt !== undefined) prune(document, setting.prunedAt)
   switch (edit.kind) {
+    case 'prune':
+      break
     case 'allow_host':
       addRule(document, edit, setting)
       break
@@ -91,7 +93,10 @@ function addRule(document: Document, edit: HostEdit, { file, expiresAt }: EditSe
 
 /** The same for the same change, so that it can be looked at before it is made; another one for every other. */
 function ruleId(edit: HostEdit, file: string, expiresAt: number | undefined): string {
-  const name = edit.host.replace(/^\*\./, 'below-').replaceAll(/[^a-z0-9.-]/g, '-').slice(0, 40)
+  const name = edit.host
+    .replace(/^\*\./, 'below-')
+    .replaceAll(/[^a-z0-9.-]/g, '-')
+    .slice(0, 40)
   const digest = hash('sha256', canonicalJson({ edit, file, ...(expiresAt !== undefined && { expiresAt }) }), 'hex')
   return `${edit.action ?? 'allow'}-${name}-${digest.slice(0, 8)}`
 }
@@ -137,8 +142,7 @@ function addCredential(document: Document, { secrets, preset, credential }: Cred
 function grant(document: Document, secret: YAMLMap, resources: readonly string[]): void {
   const listed = secret.get('resources', true)
   if (!isSeq(listed)) return
-  for (const one of resources)
-    if (!listed.items.some((item) => isScalar(item) && item.value === one)) listed.add(document.createNode(one))
+  for (const one of resources) if (!listed.items.some((item) => isScalar(item) && item.value === one)) listed.add(document.createNode(one))
 }
 
 /** A list of the file, which is made where there is none. An empty `[]` becomes one with a line for each entry. */

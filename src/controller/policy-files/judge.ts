@@ -64,7 +64,11 @@ function placeless({ file, message }: Diagnostic): string {
 
 type Whole = { readonly session?: string; check(text: string | undefined): Promise<Found> }
 
-function wholesOf(parts: JudgeParts, target: Pick<ChangeTarget, 'file' | 'role' | 'workspace' | 'session'>, reached: readonly Reached[]): Whole[] {
+function wholesOf(
+  parts: JudgeParts,
+  target: Pick<ChangeTarget, 'file' | 'role' | 'workspace' | 'session'>,
+  reached: readonly Reached[],
+): Whole[] {
   const running = reached.map(({ id, name, workspace, role, policy }): Whole => ({
     session: name,
     check: (text) => inLayers(parts, { workspace, role, sessionFiles: policy, session: id }, target.file, text),
@@ -72,8 +76,14 @@ function wholesOf(parts: JudgeParts, target: Pick<ChangeTarget, 'file' | 'role' 
   const { workspace, role, session } = target
   if (session !== undefined) return running
   if (workspace !== undefined)
-    return [{ check: (text) => inLayers(parts, { workspace, role: undefined, sessionFiles: [], session: undefined }, target.file, text) }, ...running]
-  return [{ check: async (text) => alone(parts, target.file, role === undefined ? [] : [`${parts.home}/policies/global.yaml`], text) }, ...running]
+    return [
+      { check: (text) => inLayers(parts, { workspace, role: undefined, sessionFiles: [], session: undefined }, target.file, text) },
+      ...running,
+    ]
+  return [
+    { check: async (text) => alone(parts, target.file, role === undefined ? [] : [`${parts.home}/policies/global.yaml`], text) },
+    ...running,
+  ]
 }
 
 async function inLayers(
@@ -90,7 +100,10 @@ async function inLayers(
   }
   const broken = layers.problems.filter(({ severity }) => severity === 'error').map((one) => ({ ...one, line: 0, column: 0 }))
   const found = checkPolicy(layers.files, { policyDirs, restricted: layers.restricted })
-  return { errors: [...broken.map(({ file: of, message }) => ({ file: of, message, line: 0, column: 0 })), ...found.errors], warnings: found.warnings }
+  return {
+    errors: [...broken.map(({ file: of, message }) => ({ file: of, message, line: 0, column: 0 })), ...found.errors],
+    warnings: found.warnings,
+  }
 }
 
 function alone({ policyDirs }: JudgeParts, file: string, others: readonly string[], text: string | undefined): Found {

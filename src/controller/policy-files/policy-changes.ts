@@ -36,7 +36,12 @@ export type PolicyChanges = {
   reached(target: Pick<ChangeTarget, 'role' | 'workspace' | 'session'>): readonly Reached[]
 }
 
-type Planned = { readonly target: ChangeTarget; readonly before: string | undefined; readonly after: string; readonly expiresAt?: number | undefined }
+type Planned = {
+  readonly target: ChangeTarget
+  readonly before: string | undefined
+  readonly after: string
+  readonly expiresAt?: number | undefined
+}
 
 export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
   const { home, changes, state, sessions, system } = parts
@@ -45,7 +50,11 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
     state.live().flatMap(({ id, name, state: at, record }) => {
       const own = record as SessionRecord
       if (at !== 'running' || own.project !== undefined) return []
-      if (session === undefined ? (workspace !== undefined && own.workspace !== workspace) || (role !== undefined && own.role !== role) : id !== session)
+      if (
+        session === undefined
+          ? (workspace !== undefined && own.workspace !== workspace) || (role !== undefined && own.role !== role)
+          : id !== session
+      )
         return []
       return [{ id, name, workspace: own.workspace, role: own.role, policy: own.policy }]
     })
@@ -63,7 +72,8 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
     const pruned = target.isTimed ? { prunedAt: system.now() } : {}
     const after = editedText(before, wish.edit, { file: target.file, expiresAt, ...pruned })
     if (before === after) throw invalid('it changes nothing')
-    if (Buffer.byteLength(after) > LIMITS.policyEditBytesMax) throw invalid(`the file would have more than ${LIMITS.policyEditBytesMax} bytes`)
+    if (Buffer.byteLength(after) > LIMITS.policyEditBytesMax)
+      throw invalid(`the file would have more than ${LIMITS.policyEditBytesMax} bytes`)
     return { target, before, after, expiresAt }
   }
 
@@ -148,7 +158,10 @@ async function nameWorkspace({ file, workspace, isTimed }: ChangeTarget, system:
     await mkdir(dirname(file), { recursive: true, mode: 0o700 })
     await createPrivateFile(join(dirname(file), 'workspace'), `${workspace}\n`, system)
   } catch (cause) {
-    throw new SallyportError('policy_change_invalid', `${dirname(file)} cannot be written (${codeOf(cause)})`, { hint: 'nothing was changed', cause })
+    throw new SallyportError('policy_change_invalid', `${dirname(file)} cannot be written (${codeOf(cause)})`, {
+      hint: 'nothing was changed',
+      cause,
+    })
   }
 }
 

@@ -45,7 +45,12 @@ export function changeTarget(
       if (layer.kind === 'global') return { file: join(policies, 'global.yaml'), label: 'every session', isTimed: false }
       if (!ROLE.test(layer.role))
         throw invalid(`"${shown(layer.role)}" is no name for a role`, 'lower-case letters, digits and "-", 64 at most')
-      return { file: join(policies, 'roles', `${layer.role}.yaml`), label: `sessions with the role ${layer.role}`, role: layer.role, isTimed: false }
+      return {
+        file: join(policies, 'roles', `${layer.role}.yaml`),
+        label: `sessions with the role ${layer.role}`,
+        role: layer.role,
+        isTimed: false,
+      }
     }
     case 'workspace': {
       const workspace = realOf(layer.workspace)
@@ -74,7 +79,10 @@ export function endOf(edit: PolicyEdit, now: number): number | undefined {
 /** The latest that an edit may end at, when it is applied after it was looked at. */
 export function refuseEnd(edit: PolicyEdit, expiresAt: number | undefined, now: number): void {
   const latest = endOf(edit, now)
-  if ((latest === undefined) !== (expiresAt === undefined) || (latest !== undefined && expiresAt !== undefined && (expiresAt > latest || expiresAt <= now)))
+  if (
+    (latest === undefined) !== (expiresAt === undefined) ||
+    (latest !== undefined && expiresAt !== undefined && (expiresAt > latest || expiresAt <= now))
+  )
     throw invalid('it would end at another time than it says', 'look at the change again')
 }
 

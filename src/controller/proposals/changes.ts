@@ -45,6 +45,8 @@ export type ChangesParts = {
 
 /** The files that are changed, and what they were before: one change at a time. */
 export type Changes = {
+  /** Has nothing of ours change a file between a look at it and its change. */
+  inTurn<T>(work: () => Promise<T>): Promise<T>
   /** @throws proposal_outdated when the file is not `before` any more */
   apply(applied: Applied, workspace: string | undefined): Promise<ProposalView>
   /** One of them, with its texts. */
@@ -100,6 +102,7 @@ export function createChanges(parts: ChangesParts): Changes {
   }
 
   return {
+    inTurn,
     apply: (applied, workspace) => inTurn(() => apply(applied, workspace)),
     takeBack: (id, by) => inTurn(() => takeBack(id, by)),
     get: (id) => (ID.test(id) ? readRecord(recordOf(id)) : Promise.resolve(undefined)),
