@@ -90,8 +90,9 @@ export type ChangePreview = {
   /** SHA-256 of the file as it is; none where there is no file. */
   readonly before?: string
   readonly after: string
-  /** One that is an error keeps it from being applied. */
   readonly problems: readonly ProblemView[]
+  /** It cannot be applied: some of them are errors that it would bring. */
+  readonly isRefused: boolean
   /** Running sessions that have it at once. */
   readonly reaches: readonly SessionName[]
   readonly expiresAt?: number

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { diffArrays } from 'diff'
 import { isMap, isScalar, isSeq, parseDocument, YAMLMap, YAMLSeq, type Document, type Node } from 'yaml'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -171,20 +172,36 @@ function flow(document: Document, value: Readonly<Record<string, unknown>>): YAM
   return node
 }
 
-/** Written as the file is: of the ways to write what nobody changed, the one that changes least. */
+/** Written as the file is: lines that nobody changed stay as they stand, whatever the writer would make of them. */
 function written(document: Document, before: string): string {
   const untouched = parseDocument(before, { version: '1.2', schema: 'core' })
-  const lines = new Set(before.split('\n'))
+  const lines = before.split('\n')
   const ways = [true, false].flatMap((indentSeq) =>
-    [true, false].map((flowCollectionPadding) => ({ indentSeq, flowCollectionPadding, lineWidth: 0 }) as const),
+    [true, false].map((flowCollectionPadding) => {
+      const way = { indentSeq, flowCollectionPadding, lineWidth: 0 } as const
+      const again = untouched.toString(way).split('\n')
+      return { way, again, stray: again.filter((line) => !lines.includes(line)).length }
+    }),
   )
-  const strayOf = (way: (typeof ways)[number]): number =>
-    untouched
-      .toString(way)
-      .split('\n')
-      .filter((line) => !lines.has(line)).length
-  const best = ways.map((way) => ({ way, stray: strayOf(way) })).toSorted((a, b) => a.stray - b.stray)[0]
-  return document.toString(best?.way)
+  const [best] = ways.toSorted((a, b) => a.stray - b.stray)
+  const text = document.toString(best?.way)
+  // Line by line the same file in another spelling: each goes back to its own.
+  if (best === undefined || best.again.length !== lines.length) return text
+  let at = 0
+  const restored = diffArrays(best.again, text.split('\n'))
+    .flatMap(({ value, added, removed }) => {
+      if (added) return value
+      const own = lines.slice(at, at + value.length)
+      at += value.length
+      return removed ? [] : own
+    })
+    .join('\n')
+  return saysTheSame(restored, text) ? restored : text
+}
+
+function saysTheSame(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((text) => parseDocument(text, { version: '1.2', schema: 'core' }))
+  return a?.errors.length === 0 && JSON.stringify(a.toJS()) === JSON.stringify(b?.toJS())
 }
 
 function refused(message: string, hint?: string): SallyportError {

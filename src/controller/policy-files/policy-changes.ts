@@ -11,6 +11,7 @@ import { digestOf, textOf } from '../proposals/changes.ts'
 import { diffOf } from '../proposals/diff.ts'
 import type { SessionRecord, Sessions } from '../sessions/sessions.ts'
 import type { StateFile } from '../state.ts'
+import type { Section } from '../../wire/section.ts'
 import { editedText } from './edits.ts'
 import { judge, type JudgeParts, type Reached } from './judge.ts'
 import { changeTarget, endOf, invalid, refuseEnd, type ChangeTarget } from './targets.ts'
@@ -25,7 +26,7 @@ export type PolicyChangesParts = JudgeParts & {
 /** Changes of the operator's policies by the operator: looked at first, then made exactly as they were looked at. */
 export type PolicyChanges = {
   /** What it would do. Nothing is written. @throws policy_change_invalid, session_not_found */
-  preview(wish: ChangeWish): Promise<ChangePreview & { readonly isRefused: boolean }>
+  preview(wish: ChangeWish): Promise<ChangePreview>
   /** @throws policy_file_changed, policy_invalid, policy_change_invalid, audit_unavailable: nothing is changed */
   apply(request: ChangeRequest): Promise<ChangeDone>
   /** What `policy check` would say of a file with this text, in the policies that it is a part of. */
@@ -44,63 +45,19 @@ type Planned = {
 }
 
 export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
-  const { home, changes, state, sessions, system } = parts
-
-  const reached: PolicyChanges['reached'] = ({ role, workspace, session }) =>
-    state.live().flatMap(({ id, name, state: at, record }) => {
-      const own = record as SessionRecord
-      if (at !== 'running' || own.project !== undefined) return []
-      if (
-        session === undefined
-          ? (workspace !== undefined && own.workspace !== workspace) || (role !== undefined && own.role !== role)
-          : id !== session
-      )
-        return []
-      return [{ id, name, workspace: own.workspace, role: own.role, policy: own.policy }]
-    })
-
-  const targetOf = ({ layer, edit }: ChangeWish): ChangeTarget =>
-    changeTarget(home, layer, edit, (session) => {
-      const row = state.find(session)
-      if (row === undefined) throw new SallyportError('session_not_found', `there is no session "${session}"`)
-      return { id: row.id, workspace: (row.record as SessionRecord).workspace }
-    })
-
-  async function plan(wish: ChangeWish, expiresAt: number | undefined): Promise<Planned> {
-    const target = targetOf(wish)
-    const before = await currentText(home, target.file)
-    const pruned = target.isTimed ? { prunedAt: system.now() } : {}
-    const after = editedText(before, wish.edit, { file: target.file, expiresAt, ...pruned })
-    if (before === after) throw invalid('it changes nothing')
-    if (Buffer.byteLength(after) > LIMITS.policyEditBytesMax)
-      throw invalid(`the file would have more than ${LIMITS.policyEditBytesMax} bytes`)
-    return { target, before, after, expiresAt }
-  }
-
-  /** A session that does not take it keeps the policy that it has: its operator is told. */
-  async function refresh(target: Pick<ChangeTarget, 'role' | 'workspace' | 'session'>): Promise<ChangeDone['notTaken']> {
-    const meant = reached(target)
-    const results = await Promise.allSettled(meant.map(({ id }) => sessions.refreshPolicy(id)))
-    return results.flatMap((result, index) => {
-      const one = meant[index]
-      return result.status === 'rejected' && one ? [{ id: one.id, name: one.name, why: messageOf(result.reason) }] : []
-    })
-  }
-
+  const { home, changes, state, system } = parts
+  const reached: PolicyChanges['reached'] = (target) => reachedBy(state, target)
   return {
     reached,
     async preview(wish) {
-      const { target, before, after, expiresAt } = await plan(wish, endOf(wish.edit, system.now()))
+      const planned = await plan(parts, wish, endOf(wish.edit, system.now()))
+      const { target, before, after, expiresAt } = planned
       const reaches = reached(target)
       const { problems, isRefused } = await judge(parts, target, after, before, reaches)
-      const diff = changeSections({ target: target.file, diff: diffOf(target.file, before, after), after: digestOf(after) }).find(
-        ({ name }) => name === 'diff',
-      )
-      if (diff === undefined) throw new SallyportError('internal', 'a change without a diff')
       return {
         target: target.file,
         layer: target.label,
-        diff,
+        diff: presentedDiff(planned),
         ...(before !== undefined && { before: digestOf(before) }),
         after: digestOf(after),
         problems,
@@ -111,7 +68,7 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
     },
     async apply({ before: seenBefore, after: seenAfter, expiresAt, ...wish }) {
       refuseEnd(wish.edit, expiresAt, system.now())
-      const planned = await plan(wish, expiresAt)
+      const planned = await plan(parts, wish, expiresAt)
       const { target, before, after } = planned
       if ((before === undefined ? undefined : digestOf(before)) !== seenBefore || digestOf(after) !== seenAfter) throw changed(target.file)
       const { problems, isRefused } = await judge(parts, target, after, before, reached(target))
@@ -120,21 +77,76 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
       const id = `page-${system.random(8).toString('hex')}`
       await nameWorkspace(target, system)
       await makeChange(changes, planned, id, system.now())
-      return { id, target: target.file, notTaken: await refresh(target) }
+      return { id, target: target.file, notTaken: await refresh(parts, target) }
     },
     async check(layer, content) {
-      const target = targetOf({ layer, edit: { kind: 'content', content } })
-      const before = await currentText(home, target.file)
-      return (await judge(parts, target, content, before, reached(target))).problems
+      const target = targetOf(parts, { layer, edit: { kind: 'content', content } })
+      return (await judge(parts, target, content, await currentText(home, target.file), reached(target))).problems
     },
     async takeBack(id) {
       const known = await changes.get(id)
       if (known?.of !== 'policy') throw invalid('there is no change of a policy of this id')
       const { target } = await changes.takeBack(id, 'page')
       // Whose file it is, its name alone does not always say.
-      return { id, target, notTaken: await refresh({}) }
+      return { id, target, notTaken: await refresh(parts, {}) }
     },
   }
+}
+
+function reachedBy(state: PolicyChangesParts['state'], { role, workspace, session }: Parameters<PolicyChanges['reached']>[0]): Reached[] {
+  return state.live().flatMap(({ id, name, state: at, record }) => {
+    const own = record as SessionRecord
+    if (at !== 'running' || own.project !== undefined) return []
+    const isMeant =
+      session === undefined ? (workspace ?? own.workspace) === own.workspace && (role ?? own.role) === own.role : id === session
+    return isMeant ? [{ id, name, workspace: own.workspace, role: own.role, policy: own.policy }] : []
+  })
+}
+
+function targetOf({ home, state }: PolicyChangesParts, { layer, edit }: ChangeWish): ChangeTarget {
+  return changeTarget(home, layer, edit, (session) => {
+    const row = state.find(session)
+    if (row === undefined) throw new SallyportError('session_not_found', `there is no session "${session}"`)
+    return { id: row.id, workspace: (row.record as SessionRecord).workspace }
+  })
+}
+
+async function plan(parts: PolicyChangesParts, wish: ChangeWish, expiresAt: number | undefined): Promise<Planned> {
+  const target = targetOf(parts, wish)
+  const before = await currentText(parts.home, target.file)
+  const pruned = target.isTimed ? { prunedAt: parts.system.now() } : {}
+  const after = editedText(before, wish.edit, { file: target.file, expiresAt, ...pruned })
+  if (before === after) throw invalid('it changes nothing')
+  if (Buffer.byteLength(after) > LIMITS.policyEditBytesMax)
+    throw invalid(`the file would have more than ${LIMITS.policyEditBytesMax} bytes`)
+  // What could not be read again could not be taken back.
+  if (Buffer.byteLength(JSON.stringify([before, after])) > LIMITS.proposalRecordBytesMax - RECORD_REST_BYTES)
+    throw invalid(`with what is there now it has more than ${LIMITS.proposalRecordBytesMax} bytes`)
+  return { target, before, after, expiresAt }
+}
+
+/** Of a record of a change, beside its two texts. */
+const RECORD_REST_BYTES = 8_192
+
+/** Every line of it, escaped, however long: what is applied is all of it. */
+function presentedDiff({ target: { file }, before, after }: Planned): Section {
+  const sections = changeSections({ target: file, diff: diffOf(file, before, after), after: digestOf(after) })
+  const diff = sections.find(({ name }) => name === 'diff')
+  if (diff === undefined) throw new SallyportError('internal', 'a change without a diff')
+  return diff
+}
+
+/** A session that does not take it keeps the policy that it has: its operator is told. */
+async function refresh(
+  { state, sessions }: PolicyChangesParts,
+  target: Parameters<PolicyChanges['reached']>[0],
+): Promise<ChangeDone['notTaken']> {
+  const meant = reachedBy(state, target)
+  const results = await Promise.allSettled(meant.map(({ id }) => sessions.refreshPolicy(id)))
+  return results.flatMap((result, index) => {
+    const one = meant[index]
+    return result.status === 'rejected' && one ? [{ id: one.id, name: one.name, why: messageOf(result.reason) }] : []
+  })
 }
 
 async function makeChange(changes: Changes, { target, before, after }: Planned, id: string, appliedAt: number): Promise<void> {
