@@ -35,9 +35,8 @@ export const OPERATOR_LIMITS = {
   webPortTriesMax: 16,
   /** Events that one call for the page gives. */
   auditPageEntriesMax: 200,
-  /** While a page is open the audit is verified so often, or so many times the time that it takes, if that is longer. */
+  /** While a page is open the audit is verified so often, or more seldom where that takes long. */
   auditVerifyEveryMs: 600_000,
-  auditVerifyRestFactor: 50,
   /** A question that was shown to its end is answered no sooner than so much later: a key that was on its way was meant for something else. */
   viewArmMs: 400,
   /** Settled questions that the terminal view lists. */
