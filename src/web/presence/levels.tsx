@@ -2,17 +2,21 @@ import type { Tier } from '../../wire/question.ts'
 import { Badge } from '../parts/badge.tsx'
 
 const LEVELS: readonly { readonly tier: Tier; readonly proof: string; readonly against: string }[] = [
-  { tier: 'T0', proof: 'a click or a key', against: 'Agents: no path of theirs leads to this page or to the daemon’s socket.' },
-  { tier: 'T1', proof: 'the password', against: 'Another program of yours that got hold of this page or of the socket.' },
+  {
+    tier: 'T0',
+    proof: 'a click or a key',
+    against: 'Good against agents: no path of theirs leads to this page or to the daemon’s socket.',
+  },
+  { tier: 'T1', proof: 'the password', against: 'Good against another program of yours that got hold of this page or of the socket.' },
   {
     tier: 'T2',
     proof: 'the operating system asks you',
-    against: 'A program that also watched the password being typed. It works in a terminal, with sallyport approve.',
+    against: 'Good against a program that also watched the password being typed. It works in a terminal, with sallyport approve.',
   },
   {
     tier: 'T3',
     proof: 'a passkey that verifies you',
-    against: 'A program that can draw and type anything: the authenticator signs this one answer, and nothing else.',
+    against: 'Good against a program that can draw and type anything: the authenticator signs this one answer, and nothing else.',
   },
 ]
 

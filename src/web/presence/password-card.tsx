@@ -42,7 +42,7 @@ export function PasswordCard({ available, onChanged }: { available: readonly Tie
         </h2>
         {available !== undefined && <Badge tone={isSet ? 'ok' : 'quiet'}>{isSet ? 'set' : 'not set'}</Badge>}
       </div>
-      <p class="quiet">It proves T1, and lets you in without a link. It is none that you use elsewhere, and no agent is ever told.</p>
+      <p class="quiet">It proves T1, and lets you in without a link. Take none that you use elsewhere. No agent is ever told it.</p>
       {problem !== undefined && <ProblemNote problem={problem} />}
       <form
         ref={form}

@@ -63,7 +63,7 @@ function PasskeyButton({ ways, use }: { ways: ProofAsked | undefined; use: (requ
   const request = ways?.passkey
   if (ways === undefined || request === undefined) return null
   return (
-    <Button kind={ways.password ? 'plain' : 'main'} onPress={() => use(request)}>
+    <Button {...(!ways.password && { kind: 'main' })} onPress={() => use(request)}>
       Use a passkey
     </Button>
   )
