@@ -46,7 +46,7 @@ after(() => parts.disposeAsync())
 
 test('a page at another port of localhost gets nothing of the operator’s page, and nothing done', async () => {
   const { question } = await operator.ask(wishOf({ expiresInMs: 60_000 }))
-  const before = operator.logins.list().length
+  const loggedIn = operator.logins.list().length
   const hostile = await context.newPage()
   await hostile.goto(elsewhere)
   // A passkey of the operator's, for the name that both pages have.
@@ -60,7 +60,7 @@ tryAll(${JSON.stringify(operator.web.url)}, ${JSON.stringify({ id, digest })})`,
   assert.ok(Object.keys(got).length >= 20)
   for (const [what, result] of Object.entries(got)) assert.equal(result, 'nothing', what)
   assert.equal(operator.approvals.get(id).state, 'pending')
-  assert.equal(operator.logins.list().length, before)
+  assert.equal(operator.logins.list().length, loggedIn)
   assert.deepEqual(
     operator.audited.filter(({ event }) => event !== 'question_asked'),
     [],

@@ -126,7 +126,7 @@ for (const { what, lie, says } of LIES)
   test(`an answer that ${what} proves nothing`, async () => {
     const question = await asked()
     const request = await challengeFor(question)
-    const counter = Number(clock.now() % 1_000_000)
+    const counter = clock.now() % 1_000_000
     const { status, body } = await answered(question, passkey.use(request, { counter: counter + 1_000, ...lie() }))
     const { code, detail } = body as { code: string; detail: string }
     assert.deepEqual([status, code], [403, 'presence_failed'], detail)
@@ -136,14 +136,14 @@ for (const { what, lie, says } of LIES)
 
 test('a counter that falls is in the audit, and one that a stranger claims without the key is not', async () => {
   const refusals = (): number => operator.audited.filter((event) => event.event === 'operator' && event.did === 'passkey_refused').length
-  const [question, before] = [await asked(), refusals()]
+  const [question, told] = [await asked(), refusals()]
   const used = { counter: 4_000_000_000 }
   assert.equal((await answered(question, passkey.use(await challengeFor(question), used))).status, 200)
   const next = await asked()
   assert.equal((await answered(next, passkey.use(await challengeFor(next), used))).status, 403)
-  assert.equal(refusals(), before + 1)
+  assert.equal(refusals(), told + 1)
   assert.equal((await answered(next, passkey.use(await challengeFor(next), { counter: 7, isBroken: true }))).status, 403)
-  assert.equal(refusals(), before + 1)
+  assert.equal(refusals(), told + 1)
   // For what follows: another that counts from the beginning.
   await operator.presence.passkeys.remove(passkey.id)
   passkey = softwarePasskey(operator.web.url)

@@ -13,7 +13,7 @@ globalThis.tryAll = async (target, question) => {
     within(
       new Promise((resolve) => {
         const made = document.createElement(name)
-        made.onload = () => {
+        made.addEventListener('load', () => {
           let text = 'loaded'
           try {
             text = made.contentDocument?.body.textContent ?? 'nothing'
@@ -21,8 +21,8 @@ globalThis.tryAll = async (target, question) => {
             text = 'nothing'
           }
           resolve(name === 'iframe' || name === 'object' || name === 'embed' ? text || 'nothing' : text)
-        }
-        made.onerror = () => resolve('nothing')
+        })
+        made.addEventListener('error', () => resolve('nothing'))
         made[attribute] = url
         own.append(made)
       }),
@@ -106,15 +106,15 @@ globalThis.tryAll = async (target, question) => {
     events: await within(
       new Promise((resolve) => {
         const source = new EventSource(`${target}/v1/feed`)
-        source.onopen = () => resolve('open')
-        source.onmessage = () => resolve('an event')
+        source.addEventListener('open', () => resolve('open'))
+        source.addEventListener('message', () => resolve('an event'))
       }),
     ),
     'a WebSocket': await within(
       new Promise((resolve) => {
         const socket = new WebSocket(target.replace('http', 'ws') + '/v1/feed')
-        socket.onopen = () => resolve('open')
-        socket.onerror = () => resolve('nothing')
+        socket.addEventListener('open', () => resolve('open'))
+        socket.addEventListener('error', () => resolve('nothing'))
       }),
     ),
     'a window': await opened(),
