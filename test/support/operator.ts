@@ -13,6 +13,7 @@ import type { Surface } from '../../src/controller/operator/route-table.ts'
 import { addSessionRoutes } from '../../src/controller/operator/session-routes.ts'
 import type { PageFile } from '../../src/controller/operator/page-files.ts'
 import { openWeb, type Web } from '../../src/controller/operator/web.ts'
+import { rememberComplaint } from '../../src/controller/requests/remember.ts'
 import { openPresence, type Presence, type SystemPrompt } from '../../src/controller/presence/presence.ts'
 import type { Sessions } from '../../src/controller/sessions/sessions.ts'
 import { createLog } from '../../src/kernel/log.ts'
@@ -46,9 +47,18 @@ const FILES: ReadonlyMap<string, PageFile> = new Map([
   ],
 ])
 
+export type OperatorOptions = {
+  readonly system?: System
+  readonly systemPrompt?: SystemPrompt
+  readonly isWatched?: boolean
+  /** Of the page: without them it is a line of text. */
+  readonly files?: ReadonlyMap<string, PageFile>
+  readonly port?: number
+}
+
 /** The operator's API of a daemon, on its socket and on loopback, with real questions and real presence. Sessions it has none. */
-export async function openOperator(options: { system?: System; systemPrompt?: SystemPrompt; isWatched?: boolean } = {}): Promise<Operator> {
-  const { system = realSystem, systemPrompt = noPrompt, isWatched = true } = options
+export async function openOperator(options: OperatorOptions = {}): Promise<Operator> {
+  const { system = realSystem, systemPrompt = noPrompt, isWatched = true, files = FILES, port = 0 } = options
   await using parts = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-operator-'))
   parts.defer(() => rm(folder, { recursive: true, force: true }))
@@ -64,7 +74,7 @@ export async function openOperator(options: { system?: System; systemPrompt?: Sy
       log,
       remember: {
         folder: join(home, 'policies', 'remembered'),
-        complaint: (_kind, offered, rule) => (rule === offered ? undefined : 'it is another one'),
+        complaint: rememberComplaint,
         changed: () => undefined,
       },
     }),
