@@ -5,7 +5,12 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type { AuditEvent } from '../../src/audit/audit.ts'
 import { openApprovals, type Approvals } from '../../src/controller/approvals/approvals.ts'
+import { requirePresence } from '../../src/controller/operator/acts.ts'
+import { addFeedRoute, tellQuestions, type FeedSources } from '../../src/controller/operator/feed-routes.ts'
+import { addInboxRoutes } from '../../src/controller/operator/inbox-routes.ts'
 import { addOpenRoute } from '../../src/controller/operator/login-routes.ts'
+import { addLoginWays } from '../../src/controller/operator/login-ways.ts'
+import { addPasskeyRoutes } from '../../src/controller/operator/passkey-routes.ts'
 import { Logins } from '../../src/controller/operator/logins.ts'
 import { openOperatorApi } from '../../src/controller/operator/operator.ts'
 import { addQuestionRoutes } from '../../src/controller/operator/question-routes.ts'
@@ -82,14 +87,23 @@ export async function openOperator(options: OperatorOptions = {}): Promise<Opera
   const watching = new AbortController()
   parts.defer(() => watching.abort())
   if (isWatched) approvals.watch('terminal', watching.signal)
-  const presence = await openPresence({ home, system, log, systemPrompt })
+  const presence = await openPresence({ home, system, log, audit: async (event) => void audited.push(event), systemPrompt })
   const logins = parts.use(new Logins(system))
   const sessions = { list: () => [] } as unknown as Sessions
+  const audit = { append: async (event: AuditEvent) => void audited.push(event) }
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
+    requirePresence(app, presence, surface)
     addSessionRoutes(app, sessions, () => [])
-    addQuestionRoutes(app, { approvals, presence, audit: { append: async (event) => void audited.push(event) } }, surface)
+    addQuestionRoutes(app, { approvals, presence, audit }, surface)
   }
-  const web = parts.use(await openWeb({ port: 0, logins, addRoutes: (app) => addRoutes(app, 'web'), files: FILES, log }))
+  const addToPage = (app: FastifyInstance): void => {
+    addRoutes(app, 'web')
+    addInboxRoutes(app, approvals)
+    addPasskeyRoutes(app, { approvals, presence, audit })
+    addLoginWays(app, { logins, presence, audit, log })
+    addFeedRoute(app, { questions: (until: AbortSignal) => tellQuestions(approvals, until) } as unknown as FeedSources)
+  }
+  const web = parts.use(await openWeb({ port, logins, addRoutes: addToPage, files, log }))
   const socket = join(home, 'daemon.sock')
   parts.use(
     await openOperatorApi(
