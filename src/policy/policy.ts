@@ -44,6 +44,7 @@ export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
 export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
+export { describeEffective, type DescribedLine } from './describe-effective.ts'
 export { disabledMethods } from './gateway-section.ts'
 export { decideHostCommand, exactPattern, nameRule, type HostCommandDecision } from './host-commands/host-commands.ts'
 export { samplesOf }
