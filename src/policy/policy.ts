@@ -50,7 +50,7 @@ export { decideHostCommand, exactPattern, nameRule, type HostCommandDecision } f
 export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
-export type { PolicyInput } from './layers.ts'
+export { readText, type PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
 export { looksRandom, looksSecret, looksSecretArgument, namesSecret, readValue, secretsIn } from './mcp-values.ts'

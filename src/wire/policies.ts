@@ -176,9 +176,13 @@ export type PolicyListing = {
 export type EffectiveView = {
   readonly digest: string
   readonly files: readonly { readonly file: string; readonly layer?: string }[]
-  readonly sections: readonly {
-    readonly name: string
-    readonly lines: readonly { readonly text: string; readonly file?: string; readonly line?: number }[]
+  readonly lines: readonly {
+    readonly text: string
+    readonly depth: 0 | 1
+    readonly file?: string
+    readonly line?: number
+    /** Nobody says it: the default holds. */
+    readonly isDefault?: true
   }[]
   readonly warnings: readonly ProblemView[]
 }
@@ -194,3 +198,12 @@ export type HistoryEntry = {
   readonly isReverted?: boolean
 }
 export type HistoryView = { readonly entries: readonly HistoryEntry[] }
+
+/** A change whose content is kept. */
+export type ChangeDetail = {
+  readonly id: string
+  readonly target: string
+  readonly appliedAt: number
+  readonly revertedAt?: number
+  readonly diff: Section
+}
