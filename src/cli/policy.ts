@@ -15,13 +15,11 @@ import {
   type DescribedLine,
   type Diagnostic,
   type EffectivePolicy,
-  type ExplainedAnswers,
-  type ExplainedCredential,
-  type Explanation,
   type Policy,
 } from '../policy/policy.ts'
 import { explainCommand, lintCommands } from '../controller/policy-files/explain-command.ts'
-import { printCommandExplanation } from './policy-commands.ts'
+import { explainedCommand, explainedRequest } from '../controller/policy-files/explained-rows.ts'
+import type { ExplainedView } from '../wire/policies.ts'
 import { homeOf, parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
 
 const CHECK = 'sallyport policy check PATH… [--workspace DIR] [--role NAME] [--json]'
@@ -156,11 +154,11 @@ async function explain(argv: readonly string[], io: Io): Promise<number> {
       surroundings(values.workspace, io),
       system.now(),
     )
-    io.out(values.json === true ? visibleJson(explained) : printCommandExplanation(explained))
+    io.out(values.json === true ? visibleJson(explained) : visible(printExplained(explainedCommand(explained))))
     return 0
   }
   const explanation = explainRequest(policy.asOf(system.now()), url ?? '', values.method ?? 'GET')
-  io.out(values.json === true ? printJson(explanation) : printExplanation(explanation))
+  io.out(values.json === true ? printJson(explanation) : printExplained(explainedRequest(explanation)))
   return 0
 }
 
@@ -212,37 +210,11 @@ async function load(paths: readonly string[] | undefined, asked: Asked, io: Io):
   return { policy: loadPolicy(used, { policyDirs: policyDirs(io.env) }) }
 }
 
-function printExplanation(explanation: Explanation): string {
-  const { rule, credential, placeholders = [], answers, candidates } = explanation
-  const lines = [`${explanation.decision}  ${explanation.method} ${explanation.url}`, `  why         ${explanation.why}`]
-  if (explanation.upstream !== undefined) lines.splice(1, 0, `  upstream    ${explanation.upstream}`)
-  if (explanation.code !== undefined) lines.push(`  code        ${explanation.code}`)
-  if (explanation.hint !== undefined) lines.push(`  hint        ${explanation.hint}`)
-  if (rule !== undefined) lines.push(`  rule        ${rule.id} (${rule.at})${rule.plane === 'control_plane' ? ', of the harness' : ''}`)
-  if (credential !== undefined) lines.push(...printCredential('credential ', credential))
-  for (const placeholder of placeholders) lines.push(...printCredential('placeholder', placeholder))
-  if (answers !== undefined) lines.push(`  answers     ${describeAnswers(answers)}`)
-  for (const note of explanation.notes) lines.push(`  note        ${note}`)
+function printExplained({ action, what, rows, candidates }: ExplainedView): string {
+  const lines = [`${action}  ${what}`, ...rows.map(([label, text]) => `  ${label.padEnd(11)} ${text}`)]
   if (candidates.length > 0) lines.push('  rules for this host')
-  for (const { id, at, action, matches, why } of candidates) lines.push(`    ${matches ? '+' : '-'} ${action} ${id} (${at}): ${why}`)
+  for (const { matches, text } of candidates) lines.push(`    ${matches ? '+' : '-'} ${text}`)
   return `${lines.join('\n')}\n`
-}
-
-function printCredential(label: string, { id, secret, place, also = [], oauth2, budget, at }: ExplainedCredential): string[] {
-  const details = [...also.map((field) => `also ${field}`), oauth2, budget && `budget ${budget}`].filter((detail) => detail !== undefined)
-  return [`  ${label} ${id}: ${place}, secret ${secret} (${at})`, ...details.map((detail) => `              ${detail}`)]
-}
-
-function describeAnswers({ scrub, secrets, accessTokens = [] }: ExplainedAnswers): string {
-  const names = [...secrets, ...accessTokens.map((id) => `access tokens of ${id}`)].join(', ')
-  switch (scrub) {
-    case 'replace':
-      return `${names} written over in them (scrub: replace)`
-    case 'block':
-      return `refused where ${names} would be in them (scrub: block)`
-    case 'off':
-      return `not searched for ${names} (scrub: off)`
-  }
 }
 
 /** @param layers by file, whose word it is */

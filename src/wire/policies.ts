@@ -207,3 +207,14 @@ export type ChangeDetail = {
   readonly revertedAt?: number
   readonly diff: Section
 }
+
+/** What would become of a request or a command. */
+export type ExplainedView = {
+  readonly action: 'allow' | 'ask' | 'deny' | 'disabled'
+  /** The request or the command. */
+  readonly what: string
+  /** Without a label it goes on with the one before. */
+  readonly rows: readonly (readonly [label: string, text: string])[]
+  /** Every rule for the host, and why it matches or does not. */
+  readonly candidates: readonly { readonly matches: boolean; readonly text: string }[]
+}

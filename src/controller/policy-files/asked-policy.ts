@@ -1,12 +1,13 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import type { System } from '../../kernel/system.ts'
-import { describeEffective, explainRequest, loadPolicy, type Explanation, type Policy } from '../../policy/policy.ts'
-import type { EffectiveView, ExplainRequest, PolicyQuery } from '../../wire/policies.ts'
+import { describeEffective, explainRequest, loadPolicy, type Policy } from '../../policy/policy.ts'
+import type { EffectiveView, ExplainedView, ExplainRequest, PolicyQuery } from '../../wire/policies.ts'
 import type { LayersQuery, Planning } from '../planning.ts'
 import { inputsOf, type LayerKind, type SessionLayers } from '../sessions/session-layers.ts'
 import type { SessionRecord } from '../sessions/sessions.ts'
 import type { StateFile } from '../state.ts'
-import { explainCommand, type CommandExplanation } from './explain-command.ts'
+import { explainCommand } from './explain-command.ts'
+import { explainedCommand, explainedRequest } from './explained-rows.ts'
 
 export type AskedParts = {
   readonly home: string
@@ -55,15 +56,15 @@ export async function effectivePolicy(parts: AskedParts, query: PolicyQuery): Pr
 export async function explainAsked(
   parts: AskedParts,
   { url, method = 'GET', command, argv, cwd = '.', ...query }: ExplainRequest,
-): Promise<{ readonly request: Explanation } | { readonly command: CommandExplanation }> {
+): Promise<ExplainedView> {
   if ([url, command, argv].filter((one) => one !== undefined).length !== 1)
     throw new SallyportError('usage', 'it is asked about a URL, a command line or the words of a command: exactly one of them')
   const { policy, workspace } = await askedPolicy(parts, query)
   const now = parts.system.now()
-  if (url !== undefined) return { request: explainRequest(policy.asOf(now), url, method) }
+  if (url !== undefined) return explainedRequest(explainRequest(policy.asOf(now), url, method))
   const wish = argv === undefined ? { command: command ?? '' } : { argv }
   const around = { home: parts.home, workspace, operatorPorts: [...parts.operatorPorts()] }
-  return { command: await explainCommand(policy.hostCommands, wish, cwd, around, now) }
+  return explainedCommand(await explainCommand(policy.hostCommands, wish, cwd, around, now))
 }
 
 async function askedPolicy(
