@@ -61,6 +61,7 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/questions/:id/challenge': { presence: 'T0', on: ['web'] },
   'POST /v1/presence/challenge': { presence: 'T0', on: ['web'] },
   'GET /v1/policies': { presence: 'T0', on: ['web'] },
+  'GET /v1/policies/presets/:kind/:name': { presence: 'T0', on: ['web'] },
   'POST /v1/policies/check': { presence: 'T0', on: ['web'] },
   'POST /v1/policies/changes/preview': { presence: 'T0', on: ['web'] },
   'POST /v1/policies/changes': { presence: 'act', on: ['web'] },
