@@ -10,6 +10,7 @@ import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
 import { readPage } from './page-files.ts'
+import { openPageTerminals } from './page-terminals.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
@@ -45,21 +46,27 @@ export async function openSurfaces(
     addQuestionRoutes(app, parts, surface)
     addProposalRoutes(app, parts, surface)
   }
+  const secretsOf = (session: string) => secrets.shown(session)
+  const terminals = openPageTerminals({ sessions, secretsOf, system, log })
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    terminals.addRoutes(app)
     addFeedRoute(app, {
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
     })
   }
   const files = readPage(pageFolder)
-  const web = page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, files, log }))
+  const web =
+    page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, takeTerminal: terminals.take, files, log }))
   if (web) open.use(web)
+  // Before the listener: that waits for its connections.
+  open.use(terminals)
   const addToSocket = (app: FastifyInstance): void => {
     addRoutes(app, 'socket')
     addOpenRoute(app, logins, web?.url)
   }
-  const streams = takeStreams(sessions, (session) => secrets.shown(session), signal, log)
+  const streams = takeStreams(sessions, secretsOf, signal, log)
   open.use(await openOperatorApi(socket, addToSocket, streams, log))
   const running = open.move()
   return { socket, web, [Symbol.asyncDispose]: () => running.disposeAsync() }
