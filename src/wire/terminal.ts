@@ -1,11 +1,6 @@
 import * as z from 'zod'
 import { ExecRequest, TerminalSize } from './stream-frames.ts'
 
-/** The WebSocket of a terminal in the page, its subprotocol, and that which carries the ticket: a browser sends no other header of ours. */
-export const TERMINAL_PATH = '/v1/terminal'
-export const TERMINAL_PROTOCOL = 'sallyport.terminal'
-export const TICKET_PROTOCOL = 'sallyport.ticket.'
-
 /** What the page shows: the session's own program, or one that is started beside it. */
 export const TerminalWish = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('attach'), size: TerminalSize }),

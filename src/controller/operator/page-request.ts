@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { SallyportError } from '../../kernel/errors.ts'
-import { TERMINAL_PATH } from '../../wire/terminal.ts'
+import { TERMINAL_PATH } from '../../wire/terminal-protocol.ts'
 
 /**
  * Answers with each response of the page's listener: nobody frames it, reads it from another origin, guesses its types or keeps it. What

@@ -8,9 +8,11 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import type { System } from '../../kernel/system.ts'
-import { TERMINAL_PROTOCOL, TerminalWish, TICKET_PROTOCOL, type TerminalTicket } from '../../wire/terminal.ts'
+import { TerminalWish, type TerminalTicket } from '../../wire/terminal.ts'
+import { TERMINAL_PROTOCOL, TICKET_PROTOCOL } from '../../wire/terminal-protocol.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { clientOn } from '../terminal/serve-stream.ts'
+import type { TakeUpgrade } from './operator.ts'
 import { programsOf } from './programs.ts'
 import { read } from './session-routes.ts'
 import { openMessages } from './terminal-messages.ts'
@@ -19,7 +21,7 @@ import { TerminalTickets, type TerminalUse } from './terminal-tickets.ts'
 export type PageTerminals = AsyncDisposable & {
   addRoutes(app: FastifyInstance): void
   /** @throws terminal_refused */
-  take(request: IncomingMessage, socket: Duplex, head: Buffer): boolean
+  readonly take: TakeUpgrade
 }
 
 export type PageTerminalsParts = {

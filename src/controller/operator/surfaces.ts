@@ -14,10 +14,12 @@ import { openPageTerminals } from './page-terminals.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
+import { addStartRoutes, type StartParts } from './start-routes.ts'
 import { takeStreams } from './streams.ts'
 import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
+  Pick<StartParts, 'place'> &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
     /** The built page. */
     readonly pageFolder: string
@@ -51,6 +53,7 @@ export async function openSurfaces(
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
     terminals.addRoutes(app)
+    addStartRoutes(app, parts)
     addFeedRoute(app, {
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
