@@ -19,6 +19,7 @@ export type TerminalLink = {
 
 /** What the page does with what arrives. `show` calls back when the bytes are shown: so many are sent ahead, and no more. */
 export type TerminalEvents = {
+  begun(tty: boolean): void
   show(bytes: Uint8Array, shown: () => void): void
   ended(end: TerminalEnd): void
 }
@@ -35,6 +36,7 @@ export async function openTerminalLink(session: string, wish: TerminalWish, even
   const socket = new WebSocket(`ws://${location.host}${TERMINAL_PATH}`, [TERMINAL_PROTOCOL, `${TICKET_PROTOCOL}${ticket}`])
   socket.binaryType = 'arraybuffer'
   await opened(socket)
+  events.begun(tty)
   let isOver = false
   const end = (how: TerminalEnd): void => {
     if (isOver) return
@@ -43,20 +45,20 @@ export async function openTerminalLink(session: string, wish: TerminalWish, even
     events.ended(how)
   }
   const read = createFrameReader()
+  const taken = (count: number): void => {
+    if (socket.readyState === WebSocket.OPEN) socket.send(String(count))
+  }
   socket.addEventListener('message', ({ data }: MessageEvent<ArrayBuffer>) => {
     if (isOver) return
-    const shown = (count: number) => () => {
-      if (socket.readyState === WebSocket.OPEN) socket.send(String(count))
-    }
     try {
       let rest = data.byteLength
       for (const { type, payload } of read(new Uint8Array(data))) {
         if (type === FRAME.stdout || type === FRAME.stderr) {
           rest -= payload.length
-          events.show(payload, shown(payload.length))
+          events.show(payload, () => taken(payload.length))
         } else end(endOf(type, payload))
       }
-      if (rest > 0) shown(rest)()
+      if (rest > 0) taken(rest)
     } catch {
       end({ kind: 'failed', problem: lost('the daemon sent what cannot be read') })
     }
