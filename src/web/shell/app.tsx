@@ -6,6 +6,7 @@ import { keepQuestions } from '../inbox/questions.ts'
 import { Notices } from '../parts/notices.tsx'
 import { LogIn } from '../presence/log-in.tsx'
 import { ProofDialog } from '../presence/proof-dialog.tsx'
+import { keepFirstRun } from '../start/first-run.tsx'
 import { keepSessions } from '../sessions/session-list.ts'
 import { Frame } from './frame.tsx'
 
