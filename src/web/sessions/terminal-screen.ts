@@ -1,7 +1,7 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal as Xterm } from '@xterm/xterm'
 import '@xterm/xterm/css/xterm.css'
-import { styledDocument } from './styled-document.ts'
+import { inlineStyles } from './inline-styles.ts'
 import { onColours, terminalColours } from './terminal-colours.ts'
 
 export type ScreenSize = { readonly columns: number; readonly rows: number }
@@ -38,9 +38,8 @@ const CONTRAST_MIN = 4.5
  * @param describedBy id of the text that says how it is left
  */
 export function openScreen(element: HTMLElement, describedBy: string, events: ScreenEvents): TerminalScreen {
-  const styled = styledDocument(document)
+  const styles = inlineStyles()
   const terminal = new Xterm({
-    documentOverride: styled.document,
     fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono').trim(),
     fontSize: FONT_PIXELS,
     scrollback: SCROLLBACK_LINES,
@@ -52,7 +51,7 @@ export function openScreen(element: HTMLElement, describedBy: string, events: Sc
   })
   const fit = new FitAddon()
   terminal.loadAddon(fit)
-  styled.during(() => terminal.open(element))
+  styles.during(() => terminal.open(element))
   terminal.textarea?.setAttribute('aria-describedby', describedBy)
   const size = (): ScreenSize => ({ columns: terminal.cols, rows: terminal.rows })
   const copy = async (): Promise<void> => {
@@ -96,7 +95,7 @@ export function openScreen(element: HTMLElement, describedBy: string, events: Sc
       observer.disconnect()
       stopColours()
       terminal.dispose()
-      styled.dispose()
+      styles.dispose()
     },
   }
 }

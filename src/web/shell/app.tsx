@@ -12,7 +12,7 @@ import { Frame } from './frame.tsx'
 
 export function App() {
   useEffect(() => {
-    const stops = [keepQuestions(), keepSessions(), keepStanding(), keepFeed()]
+    const stops = [keepQuestions(), keepSessions(), keepFirstRun(), keepStanding(), keepFeed()]
     return () => stops.forEach((stop) => stop())
   }, [])
   return (
