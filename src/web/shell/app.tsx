@@ -9,10 +9,12 @@ import { ProofDialog } from '../presence/proof-dialog.tsx'
 import { keepFirstRun } from '../start/first-run.tsx'
 import { keepSessions } from '../sessions/session-list.ts'
 import { Frame } from './frame.tsx'
+import { KeyHelp } from './key-help.tsx'
+import { keepKeys } from './keys.ts'
 
 export function App() {
   useEffect(() => {
-    const stops = [keepQuestions(), keepSessions(), keepFirstRun(), keepStanding(), keepFeed()]
+    const stops = [keepQuestions(), keepSessions(), keepFirstRun(), keepStanding(), keepKeys(), keepFeed()]
     return () => stops.forEach((stop) => stop())
   }, [])
   return (
@@ -20,6 +22,7 @@ export function App() {
       {access.value === 'in' && <Frame />}
       {access.value === 'out' && <LogIn />}
       {access.value === 'in' && <ProofDialog />}
+      {access.value === 'in' && <KeyHelp />}
       <Notices />
     </>
   )
