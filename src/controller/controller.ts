@@ -126,6 +126,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
       ...approver,
+      place: { home, packageRoot, environment: env },
       policies,
       pageFolder: join(packageRoot, 'dist', 'page'),
       signal: running.signal,
