@@ -118,7 +118,12 @@ function parseSet(argv: readonly string[]) {
   const [name] = positionals
   if (name === undefined) throw new SallyportError('usage', 'NAME is missing', { hint: `usage: ${SET}` })
   if (!KEY.test(name)) throw misplaced()
-  return { name, tags: values.tag, scope: values.scope === undefined ? undefined : scopeOfFolder(values.scope), method: parseMethod('--unlock', values.unlock) }
+  return {
+    name,
+    tags: values.tag,
+    scope: values.scope === undefined ? undefined : scopeOfFolder(values.scope),
+    method: parseMethod('--unlock', values.unlock),
+  }
 }
 
 async function list(argv: readonly string[], io: Io): Promise<number> {

@@ -29,11 +29,7 @@ export type SecretUses = AsyncDisposable & {
  * Kept in a file (0600) that is written once in `LIMITS.secretUsesWriteMs` at most, and at the end. It is for the operator to look at and
  * decides nothing: one that cannot be read is begun anew.
  */
-export async function openSecretUses(
-  file: string,
-  system: Pick<System, 'now' | 'random'>,
-  log: Pick<Log, 'warn'>,
-): Promise<SecretUses> {
+export async function openSecretUses(file: string, system: Pick<System, 'now' | 'random'>, log: Pick<Log, 'warn'>): Promise<SecretUses> {
   const uses = new Map(await readUses(file, log))
   let timer: NodeJS.Timeout | undefined
   let writing: Promise<void> = Promise.resolve()

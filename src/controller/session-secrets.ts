@@ -56,6 +56,8 @@ export function createSessionSecrets(providers: Providers, entitledOf: (session:
 
 /** Which credentials write it: of what is injected, the resource says no more than that. */
 function saysOf(policy: Policy, name: string, resource: string): string {
-  const ids = policy.credentials.filter(({ secret, also }) => secret === name || also.some((one) => one.secret === name)).map(({ id }) => id)
+  const ids = policy.credentials
+    .filter(({ secret, also }) => secret === name || also.some((one) => one.secret === name))
+    .map(({ id }) => id)
   return resource === 'inject' && ids.length > 0 ? `credential:${ids.join(',')}` : resource
 }

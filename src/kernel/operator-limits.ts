@@ -41,8 +41,6 @@ export const OPERATOR_LIMITS = {
   secretChangesFilesMax: 8,
   /** Layers of the operator's that are looked through for the uses of a secret. */
   secretLayersMax: 256,
-  /** A value that was copied is taken from the clipboard again. */
-  secretClipboardMs: 45_000,
   /** Files of services that can be chosen from. */
   servicePresetsMax: 1_000,
 } as const

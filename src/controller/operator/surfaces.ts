@@ -13,11 +13,13 @@ import { readPage } from './page-files.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
+import { addSecretRoutes, type SecretRoutesParts } from './secret-routes.ts'
 import { takeStreams } from './streams.ts'
 import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
+    readonly operatorSecrets: SecretRoutesParts
     /** The built page. */
     readonly pageFolder: string
     readonly signal: AbortSignal
@@ -44,6 +46,7 @@ export async function openSurfaces(
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
     addProposalRoutes(app, parts, surface)
+    addSecretRoutes(app, parts.operatorSecrets)
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
