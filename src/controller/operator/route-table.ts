@@ -43,6 +43,10 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'GET /v1/leases': { presence: 'T0', on: BOTH },
   'POST /v1/leases/:id/revoke': { presence: 'T0', on: BOTH },
   'POST /v1/leases/rotate-key': { presence: 'T0', on: BOTH },
+  'GET /v1/audit': { presence: 'T0', on: ['web'] },
+  'GET /v1/audit/story/:id': { presence: 'T0', on: ['web'] },
+  'GET /v1/audit/export': { presence: 'T0', on: ['web'] },
+  'POST /v1/audit/verify': { presence: 'T0', on: ['web'] },
   'POST /v1/audit/changes': { presence: 'T0', on: ['socket'] },
   'POST /v1/secrets/apply': { presence: 'T0', on: BOTH },
   // The commands open the vault themselves.

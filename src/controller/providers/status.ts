@@ -18,7 +18,6 @@ export function providerStatus({ env, vault, address }: Look): ProviderView[] {
       ? { name: source.kind, state: 'missing', says: `the program "${name}" is not in the daemon's PATH`, example }
       : { name: source.kind, state: 'available', says: path, example }
   }
-  const there = (name: SourceKind, says: string, example: string): ProviderView => ({ name, state: 'available', says, example })
   const own: Readonly<Record<Look['vault'], Pick<ProviderView, 'state' | 'says'>>> = {
     open: { state: 'available', says: 'open' },
     none: { state: 'unset', says: 'there is no vault yet: the first secret makes it' },
@@ -42,4 +41,8 @@ export function providerStatus({ env, vault, address }: Look): ProviderView[] {
     },
     there('mcp-config', "the operator's own configuration of harnesses", 'mcp-config:claude/github/env/TOKEN'),
   ]
+}
+
+function there(name: SourceKind, says: string, example: string): ProviderView {
+  return { name, state: 'available', says, example }
 }
