@@ -8,13 +8,9 @@ import { system as realSystem, type System } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
-<<<<<<< HEAD
 import type { Unlock } from '../vault/vault.ts'
-=======
-import { openVault, type Unlock } from '../vault/vault.ts'
 import { createActivity, type Activity } from './activity/activity.ts'
 import { readEarlier } from './activity/read-back.ts'
->>>>>>> main
 import { openApprover, type Late } from './approver.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
