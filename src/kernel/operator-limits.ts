@@ -67,4 +67,13 @@ export const OPERATOR_LIMITS = {
   activityCoarseKeptMs: 24 * 3_600_000,
   /** Sessions with counts of their own, twice: of the agent and of its harness. */
   activityTracksMax: 128,
+  /** A policy that is changed on the page, in bytes: its record holds it as it was and as it is. */
+  policyEditBytesMax: 262_144,
+  /** Rules of one workspace or session that end by themselves, and how often those that are over are taken out of their files. */
+  timedRulesMax: 256,
+  timedLookMs: 60_000,
+  /** Changes of policies that the page lists. */
+  policyHistoryMax: 500,
+  /** Folders of workspaces that the page lists. */
+  policyWorkspacesMax: 1_000,
 } as const

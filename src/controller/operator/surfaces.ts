@@ -4,6 +4,7 @@ import { codeOf } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
+import type { PolicyFiles } from '../policy-files/policy-files.ts'
 import { createVerification } from '../record/verification.ts'
 import { requirePresence } from './acts.ts'
 import { addAuditRoutes } from './audit-routes.ts'
@@ -13,6 +14,7 @@ import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
 import { readPage } from './page-files.ts'
+import { addPolicyRoutes } from './policy-routes.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
@@ -25,6 +27,7 @@ export type SurfacesParts = Host &
     readonly operatorSecrets: SecretRoutesParts
     /** The built page. */
     readonly pageFolder: string
+    readonly policies: PolicyFiles
     readonly signal: AbortSignal
     readonly log: Log
   }
@@ -54,6 +57,7 @@ export async function openSurfaces(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addPolicyRoutes(app, parts.policies)
     addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
       audit: (until) => verification.tell(until),
