@@ -26,7 +26,10 @@ export async function copySecret(key: string): Promise<void> {
 async function clear(digest: string): Promise<void> {
   if (!(await mayRead())) return
   // Who is elsewhere comes back: a page without the focus has no clipboard.
-  if (!document.hasFocus()) return void addEventListener('focus', () => void clear(digest), { once: true })
+  if (!document.hasFocus()) {
+    addEventListener('focus', () => void clear(digest), { once: true })
+    return
+  }
   if ((await digestOf(await navigator.clipboard.readText())) === digest) await navigator.clipboard.writeText('')
 }
 

@@ -24,70 +24,74 @@ export function Mappings({ mappings: { value, problem }, onAdd }: { mappings: Re
         </p>
       ))}
       {value !== undefined && isNowhere(value) && <p class="quiet">Nowhere yet. A mapping says which hosts get it, and how.</p>}
-      {value !== undefined && (
-        <ul class="vault-mappings">
-          {value.credentials.map((one) => (
-            <li key={`${one.id} ${one.file} ${one.place}`}>
-              <p class="row">
-                <Badge tone="quiet">credential</Badge>
-                <strong>
-                  <Exact text={one.id} />
-                </strong>
-              </p>
-              <p>
-                <Exact text={one.place} /> to <Exact text={one.domains.join(', ')} />
-              </p>
-              {(one.methods ?? one.paths) !== undefined && (
-                <p class="small">
-                  <Exact text={[...(one.methods ?? []), ...(one.paths ?? [])].join(' ')} />
-                </p>
-              )}
-              <Place of={one} />
-            </li>
-          ))}
-          {value.servers.map(({ name, where }) => (
-            <li key={`server ${name}`}>
-              <p class="row">
-                <Badge tone="quiet">MCP server</Badge>
-                <strong>
-                  <Exact text={name} />
-                </strong>
-              </p>
-              <p class="quiet small">
-                <Exact text={where} />
-              </p>
-            </li>
-          ))}
-          {value.declarations.map((one) => (
-            <li key={`secret ${one.secret} ${one.file} ${one.resources.join(' ')}`}>
-              <p class="row">
-                <Badge tone="quiet">declared</Badge>
-                <strong>
-                  <Exact text={one.secret} />
-                </strong>
-              </p>
-              <p>
-                for <Exact text={one.resources.map(inWords).join(', ') || 'nothing yet'} />
-              </p>
-              <Place of={one} />
-            </li>
-          ))}
-        </ul>
-      )}
-      {value !== undefined && value.sessions.length > 0 && (
-        <p>
-          Running with it:{' '}
-          {value.sessions.map(({ id, name }, at) => (
-            <span key={id}>
-              {at > 0 && ', '}
-              <a href={hrefOf('sessions', [id])}>
-                <Exact text={name} />
-              </a>
-            </span>
-          ))}
-        </p>
-      )}
+      {value !== undefined && <Items of={value} />}
+      {value !== undefined && value.sessions.length > 0 && <Running sessions={value.sessions} />}
     </section>
+  )
+}
+
+function Items({ of: { credentials, servers, declarations } }: { of: MappingsView }) {
+  return (
+    <ul class="vault-mappings">
+      {credentials.map((one) => (
+        <li key={`${one.id} ${one.file} ${one.place}`}>
+          <Name kind="credential" name={one.id} />
+          <p>
+            <Exact text={one.place} /> to <Exact text={one.domains.join(', ')} />
+          </p>
+          {(one.methods ?? one.paths) !== undefined && (
+            <p class="small">
+              <Exact text={[...(one.methods ?? []), ...(one.paths ?? [])].join(' ')} />
+            </p>
+          )}
+          <Place of={one} />
+        </li>
+      ))}
+      {servers.map(({ name, where }) => (
+        <li key={`server ${name}`}>
+          <Name kind="MCP server" name={name} />
+          <p class="quiet small">
+            <Exact text={where} />
+          </p>
+        </li>
+      ))}
+      {declarations.map((one) => (
+        <li key={`secret ${one.secret} ${one.file} ${one.resources.join(' ')}`}>
+          <Name kind="declared" name={one.secret} />
+          <p>
+            for <Exact text={one.resources.map(inWords).join(', ') || 'nothing yet'} />
+          </p>
+          <Place of={one} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Name({ kind, name }: { kind: string; name: string }) {
+  return (
+    <p class="row">
+      <Badge tone="quiet">{kind}</Badge>
+      <strong>
+        <Exact text={name} />
+      </strong>
+    </p>
+  )
+}
+
+function Running({ sessions }: { sessions: MappingsView['sessions'] }) {
+  return (
+    <p>
+      Running with it:{' '}
+      {sessions.map(({ id, name }, at) => (
+        <span key={id}>
+          {at > 0 && ', '}
+          <a href={hrefOf('sessions', [id])}>
+            <Exact text={name} />
+          </a>
+        </span>
+      ))}
+    </p>
   )
 }
 

@@ -59,27 +59,7 @@ export function StoreDialog({ found, replaces, onStored, onClose }: Props) {
     <Dialog title={replaces === undefined ? 'Add a secret' : `Replace the value of ${replaces.key}`} onClose={onClose}>
       <form class="stack" autocomplete="off" onSubmit={(event) => void submit(event)}>
         {problem !== undefined && <ProblemNote problem={problem} />}
-        {replaces === undefined && (
-          <Field
-            label="Name"
-            error={keyProblem}
-            hint="Policies call it vault:NAME."
-            control={(attributes) => (
-              <input
-                {...attributes}
-                class="input mono"
-                autocomplete="off"
-                autocapitalize="off"
-                spellcheck={false}
-                maxLength={128}
-                placeholder="GITHUB_TOKEN"
-                required
-                value={key}
-                onInput={(event) => setKey(event.currentTarget.value)}
-              />
-            )}
-          />
-        )}
+        {replaces === undefined && <NameField value={key} error={keyProblem} onChange={setKey} />}
         <ValueField field={value} />
         {replaces === undefined && (
           <>
@@ -95,5 +75,29 @@ export function StoreDialog({ found, replaces, onStored, onClose }: Props) {
         </div>
       </form>
     </Dialog>
+  )
+}
+
+function NameField({ value, error, onChange }: { value: string; error: string | undefined; onChange: (value: string) => void }) {
+  return (
+    <Field
+      label="Name"
+      error={error}
+      hint="Policies call it vault:NAME."
+      control={(attributes) => (
+        <input
+          {...attributes}
+          class="input mono"
+          autocomplete="off"
+          autocapitalize="off"
+          spellcheck={false}
+          maxLength={128}
+          placeholder="GITHUB_TOKEN"
+          required
+          value={value}
+          onInput={(event) => onChange(event.currentTarget.value)}
+        />
+      )}
+    />
   )
 }
