@@ -74,7 +74,7 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
       },
     }),
   )
-  const presence = await openPresence({ home, system, log })
+  const presence = await openPresence({ home, system, log, audit: record })
   const proposals = createProposals({
     home,
     approvals,

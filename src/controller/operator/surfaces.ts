@@ -9,10 +9,13 @@ import { createVerification } from '../record/verification.ts'
 import { requirePresence } from './acts.ts'
 import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
+import { addInboxRoutes } from './inbox-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
+import { addLoginWays } from './login-ways.ts'
 import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
+import { addPasskeyRoutes } from './passkey-routes.ts'
 import { readPage } from './page-files.ts'
 import { addPolicyRoutes } from './policy-routes.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
@@ -52,11 +55,14 @@ export async function openSurfaces(
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
-    addProposalRoutes(app, parts, surface)
     addSecretRoutes(app, parts.operatorSecrets)
+    addProposalRoutes(app, parts)
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addInboxRoutes(app, approvals)
+    addPasskeyRoutes(app, parts)
+    addLoginWays(app, { ...parts, logins })
     addPolicyRoutes(app, parts.policies)
     addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
