@@ -27,7 +27,7 @@ export function Providers() {
       <TestForm />
       {providers !== undefined && (
         <div class="table-scroll" tabIndex={0} role="region" aria-label="Table of sources">
-          <table class="table">
+          <table class="table vault-table">
             <thead>
               <tr>
                 <th scope="col">Source</th>

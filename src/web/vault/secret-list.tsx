@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { visible } from '../../kernel/visible.ts'
 import type { SecretsView, SecretView } from '../../wire/secrets.ts'
 import { Empty } from '../parts/empty.tsx'
 import { Exact } from '../parts/exact.tsx'
@@ -35,13 +36,15 @@ export function SecretList({ found: { secrets, problems } }: { found: SecretsVie
             <select {...attributes} class="input" value={tag} onChange={(event) => setTag(event.currentTarget.value)}>
               <option value="">any</option>
               {tags.map((one) => (
-                <option key={one}>{one}</option>
+                <option key={one} value={one}>
+                  {visible(one)}
+                </option>
               ))}
             </select>
           )}
         />
         <p class="small quiet vault-count" role="status">
-          {shown.length === secrets.length ? `${secrets.length} secrets` : `${shown.length} of ${secrets.length} secrets`}
+          {shown.length === secrets.length ? counted(secrets.length) : `${shown.length} of ${counted(secrets.length)}`}
         </p>
       </div>
       {problems.length > 0 && (
@@ -121,6 +124,10 @@ function Row({ secret }: { secret: SecretView }) {
       </td>
     </tr>
   )
+}
+
+function counted(count: number): string {
+  return count === 1 ? '1 secret' : `${count} secrets`
 }
 
 function matches({ key, name, tags, scope, scopeFolder = '' }: SecretView, text: string): boolean {

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { AppliedSecrets, SecretsView } from '../../wire/secrets.ts'
 import { call } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
@@ -25,6 +25,11 @@ export function Vault() {
     document.addEventListener('visibilitychange', look)
     return () => document.removeEventListener('visibilitychange', look)
   }, [reload])
+  const shown = useRef(key)
+  useEffect(() => {
+    if (shown.current !== key) reload()
+    shown.current = key
+  }, [key])
   if (found === undefined) {
     return (
       <>
