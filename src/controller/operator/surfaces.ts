@@ -23,12 +23,14 @@ import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
 import { addStartRoutes, type StartParts } from './start-routes.ts'
+import { addSecretRoutes, type SecretRoutesParts } from './secret-routes.ts'
 import { takeStreams } from './streams.ts'
 import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
   Pick<StartParts, 'place'> &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
+    readonly operatorSecrets: SecretRoutesParts
     /** The built page. */
     readonly pageFolder: string
     readonly policies: PolicyFiles
@@ -56,6 +58,7 @@ export async function openSurfaces(
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
+    addSecretRoutes(app, parts.operatorSecrets)
     addProposalRoutes(app, parts)
   }
   const secretsOf = (session: string) => secrets.shown(session)
