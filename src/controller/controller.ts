@@ -94,7 +94,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
   await sessions.adopt(running.signal)
 
-  const host = { sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
+  const host = { home, sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const surfaces = parts.use(
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
@@ -155,6 +155,8 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
 
 /** What the operator's routes work on. */
 export type Host = {
+  /** `$SALLYPORT_HOME`, links resolved. */
+  readonly home: string
   readonly sessions: Sessions
   readonly activity: Activity
   readonly servers: OperatorServers

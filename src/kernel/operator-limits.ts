@@ -22,6 +22,11 @@ export const OPERATOR_LIMITS = {
   webKeepAliveMs: 30_000,
   /** Ports that are tried when any will do, until one is free on both loopback addresses. */
   webPortTriesMax: 16,
+  /** Events that one call for the page gives. */
+  auditPageEntriesMax: 200,
+  /** While a page is open the audit is verified so often, or so many times the time that it takes, if that is longer. */
+  auditVerifyEveryMs: 600_000,
+  auditVerifyRestFactor: 50,
   /** A question that was shown to its end is answered no sooner than so much later: a key that was on its way was meant for something else. */
   viewArmMs: 400,
   /** Settled questions that the terminal view lists. */

@@ -1,3 +1,4 @@
+import type { AuditStanding } from './audit-views.ts'
 import type { ActivityBatch } from './activity.ts'
 import type { QuestionLine, SessionView } from './operator.ts'
 
@@ -7,6 +8,8 @@ export type FeedTopics = {
   readonly questions: QuestionLine
   /** All of them, whenever one changed. */
   readonly sessions: readonly SessionView[]
+  /** Whether the audit holds. */
+  readonly audit: AuditStanding
   /** What sessions do in the network. */
   readonly activity: ActivityBatch
 }
