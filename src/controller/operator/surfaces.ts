@@ -5,7 +5,9 @@ import type { Log } from '../../kernel/log.ts'
 import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
 import { createVerification } from '../record/verification.ts'
+import { policyInUse } from '../session-facts.ts'
 import { requirePresence } from './acts.ts'
+import { addActivityRoutes } from './activity-routes.ts'
 import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
@@ -51,6 +53,7 @@ export async function openSurfaces(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
     addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
       audit: (until) => verification.tell(until),
