@@ -145,7 +145,12 @@ export function remedyOf(line: ActivityLine, traced: Traced): ActivityRemedy | u
     }
   }
   const isRequest = method !== undefined && method !== 'CONNECT'
-  return { isPossible: true, host: name, port, ...(isRequest && { method }), ...(path !== undefined && !isCut(path) && { path }) }
+  return { isPossible: true, host: name, port, ...(isRequest && { method }), ...(path !== undefined && isNameable(path) && { path }) }
+}
+
+/** A path that an agent chose could be a pattern: a rule for it would be about more than it. */
+function isNameable(path: string): boolean {
+  return !isCut(path) && !path.includes('*')
 }
 
 function no(why: string): ActivityRemedy {

@@ -55,6 +55,8 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'GET /v1/questions': { presence: 'T0', on: BOTH },
   'GET /v1/questions/events': { presence: 'T0', on: BOTH },
   'GET /v1/questions/:id': { presence: 'T0', on: BOTH },
+  'GET /v1/questions/cards': { presence: 'T0', on: ['web'] },
+  'GET /v1/questions/:id/presented': { presence: 'T0', on: ['web'] },
   'POST /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
   'DELETE /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
   'POST /v1/questions/:id/answer': { presence: 'question', on: BOTH },

@@ -10,6 +10,7 @@ import { requirePresence } from './acts.ts'
 import { addActivityRoutes } from './activity-routes.ts'
 import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
+import { addInboxRoutes } from './inbox-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
 import { Logins } from './logins.ts'
 import { addOperatorRoutes } from './operator-routes.ts'
@@ -54,6 +55,7 @@ export async function openSurfaces(
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
     addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
+    addInboxRoutes(app, approvals)
     addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
       audit: (until) => verification.tell(until),
