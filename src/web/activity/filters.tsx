@@ -11,7 +11,9 @@ import { DECISIONS, LANES, nameOfSession, PLANES } from './words.ts'
 /** Choices that a select offers at most: what is beyond is still found by the address. */
 const CHOICES_MAX = 200
 
-const sessions = computed(() => chosen([...(sessionList.value ?? []).map(({ id }) => id), ...lines.value.map(({ session }) => session)], 'session'))
+const sessions = computed(() =>
+  chosen([...(sessionList.value ?? []).map(({ id }) => id), ...lines.value.map(({ session }) => session)], 'session'),
+)
 const credentials = computed(() => chosen(lines.value.flatMap((line) => line.credentials).toSorted(), 'credential'))
 
 /** Each once, with the one that is chosen already. */
@@ -89,7 +91,12 @@ function Choice(props: {
     <Field
       label={label}
       control={(attributes) => (
-        <select {...attributes} class="input" value={filter.value[name] ?? ''} onChange={(event) => setFilter({ [name]: event.currentTarget.value })}>
+        <select
+          {...attributes}
+          class="input"
+          value={filter.value[name] ?? ''}
+          onChange={(event) => setFilter({ [name]: event.currentTarget.value })}
+        >
           <option value="">{all}</option>
           {options.map(([value, text]) => (
             <option key={value} value={value}>

@@ -103,4 +103,3 @@ function newerThan(all: readonly ActivityLine[], n: number): number {
   const at = all.findIndex((line) => line.n <= n)
   return at === -1 ? all.length : at
 }
-

@@ -65,7 +65,12 @@ export function VirtualList<T>(props: {
             class="virtual-row"
             {...(choice === undefined
               ? { role: 'listitem' }
-              : { role: 'option', id: `${id}-${first + at}`, 'aria-selected': first + at === active, onClick: () => choice.onOpen(first + at) })}
+              : {
+                  role: 'option',
+                  id: `${id}-${first + at}`,
+                  'aria-selected': first + at === active,
+                  onClick: () => choice.onOpen(first + at),
+                })}
             aria-setsize={items.length}
             aria-posinset={first + at + 1}
             style={{ top: `${(first + at) * rowPixels}px`, height: `${rowPixels}px` }}
