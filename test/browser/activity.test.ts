@@ -1,0 +1,212 @@
+/** The live list of what sessions do in the network, of chains that an earlier daemon kept: how much there is, and what it says. */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { after, before, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { openAudit, type AuditEvent } from '../../src/audit/audit.ts'
+import { system } from '../../src/kernel/system.ts'
+import { decided, finished, recordingLog } from '../support/audit.ts'
+import { inspectView, openOperatorPage, type OperatorPage } from '../support/operator-page.ts'
+
+const COUNT = 10_000
+const ROWS_IN_DOCUMENT_MAX = 80
+const HOSTILE = `a\u202Eb\u200Bc<img src=x onerror="document.title='run'">\u001B[31m\r\u0430pi.example.com`
+
+let page: OperatorPage
+let empty: OperatorPage
+
+async function record(folder: string, session: string, events: readonly AuditEvent[]): Promise<void> {
+  await using audit = await openAudit({ file: join(folder, `${session}.jsonl`), session }, system, recordingLog().log)
+  for (let from = 0; from < events.length; from += 5_000)
+    await Promise.all(events.slice(from, from + 5_000).map((event) => audit.append(event)))
+}
+
+function many(): AuditEvent[] {
+  return Array.from({ length: COUNT - 4 }, (_, index): AuditEvent[] => {
+    const id = `r${index}`
+    const isDenied = index % 10 === 0
+    const more = { method: 'GET', scheme: 'https', path: `/items/${index}`, host: index % 3 === 0 ? 'api.example.com' : 'example.org' }
+    return isDenied
+      ? [decided(id, { ...more, decision: 'deny', code: 'host_not_allowed', rule: undefined }), finished(id)]
+      : [decided(id, { ...more, credential: index % 7 === 0 ? 'github' : undefined }), finished(id)]
+  }).flat()
+}
+
+before(async () => {
+  page = await openOperatorPage(async ({ home }) => {
+    const folder = join(home, 'audit', 'sessions')
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    await record(folder, 'many', many())
+    await record(folder, 'hostile', [
+      decided('h1', { host: HOSTILE, path: `/${HOSTILE}`, method: HOSTILE, scheme: 'https', rule: HOSTILE, credential: HOSTILE }),
+      decided('h2', { host: `${'x'.repeat(16_384)}.example`, path: '/', method: 'GET', scheme: 'https' }),
+      decided('h3', {
+        host: '169.254.169.254',
+        port: 80,
+        path: '/latest',
+        method: 'GET',
+        scheme: 'http',
+        decision: 'deny',
+        code: 'address_refused',
+      }),
+      decided('model', { host: 'model.example', plane: 'control_plane', method: 'POST', path: '/v1', scheme: 'https' }),
+      finished('h1'),
+    ])
+  })
+  empty = await openOperatorPage()
+})
+after(async () => {
+  await page[Symbol.asyncDispose]()
+  await empty[Symbol.asyncDispose]()
+})
+
+async function openActivity(of: OperatorPage, query = ''): Promise<Page> {
+  const tab = await of.openTab()
+  await tab.evaluate((hash) => (location.hash = hash), `#/activity${query}`)
+  await tab.getByRole('heading', { name: 'Activity', level: 1 }).waitFor()
+  return tab
+}
+const list = (tab: Page) => tab.getByRole('listbox', { name: 'Requests and connections' })
+const rows = (tab: Page) => list(tab).getByRole('option')
+
+test('without a session the view says what will be there', async () => {
+  const tab = await openActivity(empty)
+  await tab.getByText('Nothing has happened yet').waitFor()
+  await inspectView(tab, 'activity-empty')
+  assert.deepEqual(empty.faults, [])
+})
+
+test(`of ${COUNT} lines only those in sight are in the document, from the newest to the oldest and back`, async (context) => {
+  const tab = await openActivity(page, '?plane=all')
+  await tab.getByText(`${COUNT.toLocaleString('en')} lines`).waitFor()
+  await tab.evaluate(`window.tasks = []
+    new PerformanceObserver((found) => window.tasks.push(...found.getEntries().map((entry) => entry.duration))).observe({ entryTypes: ['longtask'] })`)
+  const counts = await list(tab).evaluate(async (element) => {
+    const seen: number[] = []
+    const frame = (): Promise<unknown> => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
+    const end = element.scrollHeight - element.clientHeight
+    for (const top of [
+      ...Array.from({ length: 30 }, (_, step) => (end * (step + 1)) / 30),
+      ...Array.from({ length: 30 }, (_, step) => end - (end * (step + 1)) / 30),
+    ]) {
+      element.scrollTop = top
+      await frame()
+      seen.push(element.querySelectorAll('[role=option]').length)
+    }
+    return seen
+  })
+  assert.ok(
+    Math.min(...counts) >= 10 && Math.max(...counts) <= ROWS_IN_DOCUMENT_MAX,
+    `${Math.min(...counts)} to ${Math.max(...counts)} rows`,
+  )
+  context.diagnostic(`long tasks, ms: ${JSON.stringify(await tab.evaluate('window.tasks'))}`)
+  await list(tab).focus()
+  await tab.keyboard.press('End')
+  await list(tab).getByText('/items/0', { exact: true }).waitFor()
+  await tab.keyboard.press('Home')
+  assert.equal(await rows(tab).first().getAttribute('aria-posinset'), '1')
+  assert.equal(await rows(tab).first().getAttribute('aria-setsize'), String(COUNT))
+})
+
+test('filters narrow the list, stand in the address, and a page that is opened with them shows the same', async () => {
+  const tab = await openActivity(page)
+  await tab.getByLabel('Host').fill('*.example.com')
+  await tab.getByLabel('Decision').selectOption('deny')
+  await tab.getByText('334 lines').waitFor()
+  await tab.getByLabel('Session').selectOption('many')
+  const hash = await tab.evaluate<string>('location.hash')
+  assert.deepEqual(Object.fromEntries(new URLSearchParams(hash.split('?')[1])), {
+    host: '*.example.com',
+    decision: 'deny',
+    session: 'many',
+  })
+  const other = await openActivity(page, `?${hash.split('?')[1] ?? ''}`)
+  await other.getByText('334 lines').waitFor()
+  assert.equal(await other.getByLabel('Host').inputValue(), '*.example.com')
+  await tab.getByRole('button', { name: 'Show all' }).click()
+  await tab.getByLabel('Credential').selectOption('github')
+  assert.match((await rows(tab).first().textContent()) ?? '', /github/)
+})
+
+test('the traffic of the agents’ own services is apart', async () => {
+  const tab = await openActivity(page, '?session=hostile')
+  await tab.getByText('3 lines').waitFor()
+  await tab.getByRole('button', { name: 'Agents’ own services' }).click()
+  await tab.getByText('1 line', { exact: true }).waitFor()
+  await list(tab).getByText('model.example').waitFor()
+})
+
+test('j, k, Enter and Escape lead through the list, into a request and out of it', async () => {
+  const tab = await openActivity(page, '?session=many&decision=deny')
+  await rows(tab).first().waitFor()
+  await tab.keyboard.press('j')
+  await tab.keyboard.press('j')
+  await tab.keyboard.press('k')
+  assert.equal(await list(tab).getByRole('option', { selected: true }).getAttribute('aria-posinset'), '1')
+  await tab.keyboard.press('Enter')
+  const panel = tab.getByRole('complementary', { name: 'One request' })
+  await panel.getByText('host_not_allowed').first().waitFor()
+  await panel.getByText('the session is over, and its policy went with it').waitFor()
+  assert.match(await tab.evaluate<string>('location.hash'), /^#\/activity\/many\/r\d+\?/)
+  await panel
+    .getByText(/line \d+ of/)
+    .first()
+    .click()
+  await panel.getByText('api.example.com').first().waitFor()
+  await inspectView(tab, 'activity-request')
+  await tab.keyboard.press('Escape')
+  await panel.waitFor({ state: 'detached' })
+})
+
+test('what an agent wrote into hosts, methods and paths is shown escaped, and runs nothing', async () => {
+  const tab = await openActivity(page, '?session=hostile')
+  await rows(tab).first().waitFor()
+  assert.equal(await list(tab).locator('img').count(), 0)
+  const text = (await list(tab).textContent()) ?? ''
+  assert.ok(text.includes('\\u{202E}') && text.includes('\\u{200B}') && text.includes('\\u{1B}') && text.includes('\\u{D}'))
+  assert.doesNotMatch(text, /[\u202E\u200B\u001B\r]/)
+  await list(tab).getByText('<img src=x').first().click()
+  const panel = tab.getByRole('complementary', { name: 'One request' })
+  await panel.getByText('In the audit').waitFor()
+  assert.equal(await panel.locator('img').count(), 0)
+  assert.doesNotMatch((await panel.textContent()) ?? '', /[\u202E\u200B\u001B\r]/)
+  await inspectView(tab, 'activity-hostile')
+  assert.notEqual(await tab.title(), 'run')
+})
+
+test('no rule is offered for what Sallyport itself refuses', async () => {
+  const tab = await openActivity(page, '/hostile/h3?session=hostile')
+  const panel = tab.getByRole('complementary', { name: 'One request' })
+  await panel.getByText('A rule that allows it would not help').waitFor()
+  assert.equal(await panel.getByRole('button', { name: 'Allow this host for…' }).count(), 0)
+})
+
+test('charts have their figures in a table too, and are drawn anew in other colours', async () => {
+  const tab = await openActivity(page, '?session=many')
+  await tab.locator('.activity-drawing canvas').nth(3).waitFor()
+  await tab.getByLabel('The last').selectOption('24 hours')
+  await tab.getByText('The figures of the charts').click()
+  const table = tab.getByRole('region', { name: 'The figures of the charts' })
+  await table.waitFor()
+  const requests = await table.locator('tbody tr td:nth-child(2)').allTextContents()
+  assert.equal(
+    requests.reduce((sum, text) => sum + Number(text), 0),
+    COUNT - 4,
+  )
+  const drawn = (): Promise<string> =>
+    tab
+      .locator('.activity-drawing canvas')
+      .first()
+      .evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL())
+  const light = await drawn()
+  await tab.evaluate("document.documentElement.dataset.theme = 'dark'")
+  await tab.waitForFunction(
+    (before) => document.querySelector<HTMLCanvasElement>('.activity-drawing canvas')?.toDataURL() !== before,
+    light,
+  )
+  await tab.evaluate('delete document.documentElement.dataset.theme')
+  await tab.getByText('The figures of the charts').click()
+  await inspectView(tab, 'activity')
+  assert.deepEqual(page.faults, [])
+})
