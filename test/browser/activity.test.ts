@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { mkdirSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { openAudit, type AuditEvent } from '../../src/audit/audit.ts'
 import { system } from '../../src/kernel/system.ts'
 import { decided, finished, recordingLog } from '../support/audit.ts'
@@ -14,7 +14,7 @@ const ROWS_IN_DOCUMENT_MAX = 80
 const HOSTILE = `a\u202Eb\u200Bc<img src=x onerror="document.title='run'">\u001B[31m\r\u0430pi.example.com`
 
 let page: OperatorPage
-let empty: OperatorPage
+let tab: Page
 
 async function record(folder: string, session: string, events: readonly AuditEvent[]): Promise<void> {
   await using audit = await openAudit({ file: join(folder, `${session}.jsonl`), session }, system, recordingLog().log)
@@ -54,35 +54,27 @@ before(async () => {
       finished('h1'),
     ])
   })
-  empty = await openOperatorPage()
+  tab = await page.openTab()
 })
-after(async () => {
-  await page[Symbol.asyncDispose]()
-  await empty[Symbol.asyncDispose]()
-})
+after(() => page[Symbol.asyncDispose]())
 
-async function openActivity(of: OperatorPage, query = ''): Promise<Page> {
-  const tab = await of.openTab()
-  await tab.evaluate((hash) => (location.hash = hash), `#/activity${query}`)
-  await tab.getByRole('heading', { name: 'Activity', level: 1 }).waitFor()
-  return tab
+/** The view as its address has it, from the inbox: nothing of what was open before is left. */
+async function look(query = '', own = tab): Promise<void> {
+  await own.evaluate("location.hash = '#/inbox'")
+  await own.getByRole('heading', { name: 'Inbox', level: 1 }).waitFor()
+  await own.evaluate((hash) => (location.hash = hash), `#/activity${query}`)
+  await own.getByRole('heading', { name: 'Activity', level: 1 }).waitFor()
 }
-const list = (tab: Page) => tab.getByRole('listbox', { name: 'Requests and connections' })
-const rows = (tab: Page) => list(tab).getByRole('option')
-
-test('without a session the view says what will be there', async () => {
-  const tab = await openActivity(empty)
-  await tab.getByText('Nothing has happened yet').waitFor()
-  await inspectView(tab, 'activity-empty')
-  assert.deepEqual(empty.faults, [])
-})
+const list = (): Locator => tab.getByRole('listbox', { name: 'Requests and connections' })
+const rows = (): Locator => list().getByRole('option')
+const panel = (): Locator => tab.getByRole('complementary', { name: 'One request' })
 
 test(`of ${COUNT} lines only those in sight are in the document, from the newest to the oldest and back`, async (context) => {
-  const tab = await openActivity(page, '?plane=all')
+  await look('?plane=all')
   await tab.getByText(`${COUNT.toLocaleString('en')} lines`).waitFor()
   await tab.evaluate(`window.tasks = []
     new PerformanceObserver((found) => window.tasks.push(...found.getEntries().map((entry) => entry.duration))).observe({ entryTypes: ['longtask'] })`)
-  const counts = await list(tab).evaluate(async (element) => {
+  const counts = await list().evaluate(async (element) => {
     const seen: number[] = []
     const frame = (): Promise<unknown> => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
     const end = element.scrollHeight - element.clientHeight
@@ -101,16 +93,16 @@ test(`of ${COUNT} lines only those in sight are in the document, from the newest
     `${Math.min(...counts)} to ${Math.max(...counts)} rows`,
   )
   context.diagnostic(`long tasks, ms: ${JSON.stringify(await tab.evaluate('window.tasks'))}`)
-  await list(tab).focus()
+  await list().focus()
   await tab.keyboard.press('End')
-  await list(tab).getByText('/items/0', { exact: true }).waitFor()
+  await list().getByText('/items/0', { exact: true }).waitFor()
   await tab.keyboard.press('Home')
-  assert.equal(await rows(tab).first().getAttribute('aria-posinset'), '1')
-  assert.equal(await rows(tab).first().getAttribute('aria-setsize'), String(COUNT))
+  assert.equal(await rows().first().getAttribute('aria-posinset'), '1')
+  assert.equal(await rows().first().getAttribute('aria-setsize'), String(COUNT))
 })
 
 test('filters narrow the list, stand in the address, and a page that is opened with them shows the same', async () => {
-  const tab = await openActivity(page)
+  await look()
   await tab.getByLabel('Host').fill('*.example.com')
   await tab.getByLabel('Decision').selectOption('deny')
   await tab.getByText('334 lines').waitFor()
@@ -121,69 +113,68 @@ test('filters narrow the list, stand in the address, and a page that is opened w
     decision: 'deny',
     session: 'many',
   })
-  const other = await openActivity(page, `?${hash.split('?')[1] ?? ''}`)
+  const other = await page.openTab()
+  await look(`?${hash.split('?')[1] ?? ''}`, other)
   await other.getByText('334 lines').waitFor()
   assert.equal(await other.getByLabel('Host').inputValue(), '*.example.com')
+  await other.close()
   await tab.getByRole('button', { name: 'Show all' }).click()
   await tab.getByLabel('Credential').selectOption('github')
-  assert.match((await rows(tab).first().textContent()) ?? '', /github/)
+  assert.match((await rows().first().textContent()) ?? '', /github/)
 })
 
 test('the traffic of the agents’ own services is apart', async () => {
-  const tab = await openActivity(page, '?session=hostile')
+  await look('?session=hostile')
   await tab.getByText('3 lines').waitFor()
   await tab.getByRole('button', { name: 'Agents’ own services' }).click()
   await tab.getByText('1 line', { exact: true }).waitFor()
-  await list(tab).getByText('model.example').waitFor()
+  await list().getByText('model.example').waitFor()
 })
 
 test('j, k, Enter and Escape lead through the list, into a request and out of it', async () => {
-  const tab = await openActivity(page, '?session=many&decision=deny')
-  await rows(tab).first().waitFor()
+  await look('?session=many&decision=deny')
+  await rows().first().waitFor()
   await tab.keyboard.press('j')
   await tab.keyboard.press('j')
   await tab.keyboard.press('k')
-  assert.equal(await list(tab).getByRole('option', { selected: true }).getAttribute('aria-posinset'), '1')
+  assert.equal(await list().getByRole('option', { selected: true }).getAttribute('aria-posinset'), '1')
   await tab.keyboard.press('Enter')
-  const panel = tab.getByRole('complementary', { name: 'One request' })
-  await panel.getByText('host_not_allowed').first().waitFor()
-  await panel.getByText('the session is over, and its policy went with it').waitFor()
+  await panel().getByText('host_not_allowed').first().waitFor()
+  await panel().getByText('The session is over, and its policy went with it.').waitFor()
   assert.match(await tab.evaluate<string>('location.hash'), /^#\/activity\/many\/r\d+\?/)
   await panel
     .getByText(/line \d+ of/)
     .first()
     .click()
-  await panel.getByText('api.example.com').first().waitFor()
+  await panel().getByText('api.example.com').first().waitFor()
   await inspectView(tab, 'activity-request')
   await tab.keyboard.press('Escape')
-  await panel.waitFor({ state: 'detached' })
+  await panel().waitFor({ state: 'detached' })
 })
 
 test('what an agent wrote into hosts, methods and paths is shown escaped, and runs nothing', async () => {
-  const tab = await openActivity(page, '?session=hostile')
-  await rows(tab).first().waitFor()
-  assert.equal(await list(tab).locator('img').count(), 0)
-  const text = (await list(tab).textContent()) ?? ''
+  await look('?session=hostile')
+  await rows().first().waitFor()
+  assert.equal(await list().locator('img').count(), 0)
+  const text = (await list().textContent()) ?? ''
   assert.ok(text.includes('\\u{202E}') && text.includes('\\u{200B}') && text.includes('\\u{1B}') && text.includes('\\u{D}'))
   assert.doesNotMatch(text, /[\u202E\u200B\u001B\r]/)
-  await list(tab).getByText('<img src=x').first().click()
-  const panel = tab.getByRole('complementary', { name: 'One request' })
-  await panel.getByText('In the audit').waitFor()
-  assert.equal(await panel.locator('img').count(), 0)
-  assert.doesNotMatch((await panel.textContent()) ?? '', /[\u202E\u200B\u001B\r]/)
+  await list().getByText('<img src=x').first().click()
+  await panel().getByText('In the audit').waitFor()
+  assert.equal(await panel().locator('img').count(), 0)
+  assert.doesNotMatch((await panel().textContent()) ?? '', /[\u202E\u200B\u001B\r]/)
   await inspectView(tab, 'activity-hostile')
   assert.notEqual(await tab.title(), 'run')
 })
 
 test('no rule is offered for what Sallyport itself refuses', async () => {
-  const tab = await openActivity(page, '/hostile/h3?session=hostile')
-  const panel = tab.getByRole('complementary', { name: 'One request' })
-  await panel.getByText('A rule that allows it would not help').waitFor()
-  assert.equal(await panel.getByRole('button', { name: 'Allow this host for…' }).count(), 0)
+  await look('/hostile/h3?session=hostile')
+  await panel().getByText('A rule that allows it would not help').waitFor()
+  assert.equal(await panel().getByRole('button', { name: 'Allow this host for…' }).count(), 0)
 })
 
 test('charts have their figures in a table too, and are drawn anew in other colours', async () => {
-  const tab = await openActivity(page, '?session=many')
+  await look('?session=many')
   await tab.locator('.activity-drawing canvas').nth(3).waitFor()
   await tab.getByLabel('The last').selectOption('24 hours')
   await tab.getByText('The figures of the charts').click()

@@ -18,13 +18,13 @@ export type Traced =
 
 /** How the session's policy decides about a request now. */
 export function traceOf(line: ActivityLine, decidedBy: string | undefined, policyOf: PolicyOf): Traced {
-  if (line.lane === 'mcp') return { problem: 'which tools of an MCP server may be called stands at the server, not in a rule' }
-  if (line.lane === 'token') return { problem: 'a secret is exchanged where its credential says: no rule is asked' }
+  if (line.lane === 'mcp') return { problem: 'Which tools of an MCP server may be called stands at the server, not in a rule.' }
+  if (line.lane === 'token') return { problem: 'A secret is exchanged where its credential says: no rule is asked.' }
   try {
     const { policy, folder } = policyOf(line.session)
     const place = placing(folder)
     const explained = explain(policy, line)
-    if (explained === undefined) return { problem: 'it was refused before any rule was looked at' }
+    if (explained === undefined) return { problem: 'It was refused before any rule was looked at.' }
     const { decision, why, code, hint, rule, candidates, notes, credential, placeholders = [] } = explained
     const isKnown = folder !== undefined && decidedBy !== undefined
     return {
@@ -49,7 +49,7 @@ export function traceOf(line: ActivityLine, decidedBy: string | undefined, polic
     }
   } catch (error) {
     if (!(error instanceof SallyportError)) throw error
-    return { problem: error.code === 'policy_not_found' ? 'the session is over, and its policy went with it' : error.message }
+    return { problem: error.code === 'policy_not_found' ? 'The session is over, and its policy went with it.' : error.message }
   }
 }
 

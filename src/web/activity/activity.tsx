@@ -22,7 +22,7 @@ const NARROW = '(max-width: 1023px)'
 /** What sessions do in the network, as it happens. */
 export function Activity() {
   useEffect(keepLines, [])
-  const rowPixels = useNarrow() ? CARD_PIXELS : ROW_PIXELS
+  const isNarrow = useNarrow()
   const list = useRef<HTMLDivElement>(null)
   const [active, setActive] = useState<number | undefined>()
   const [isPaused, setPaused] = useState(false)
@@ -65,7 +65,10 @@ export function Activity() {
       <ViewHead title="Activity" about="What sessions do in the network, newest first.">
         <PlaneTabs />
       </ViewHead>
-      <Charts />
+      <details class="activity-fold" open={!isNarrow}>
+        <summary>Over time</summary>
+        <Charts />
+      </details>
       <Filters />
       <div class="activity-body">
         <div class="activity-feed">
@@ -78,7 +81,7 @@ export function Activity() {
               class="activity-list"
               label="Requests and connections"
               items={found}
-              rowPixels={rowPixels}
+              rowPixels={isNarrow ? CARD_PIXELS : ROW_PIXELS}
               keyOf={({ n }) => n}
               row={(line) => <LineRow line={line} isOpen={line.n === shown?.n} />}
               choice={{ active: index, onActive: activate, onOpen: openAt }}

@@ -10,9 +10,13 @@ export type Curve = {
   readonly isDashed?: true
 }
 
-const HEIGHT_PIXELS = 140
+const HEIGHT_PIXELS = 104
 const DASH = [4, 3]
-const AXIS_PIXELS = 58
+const AXIS_PIXELS = 52
+const TIME_AXIS_PIXELS = 22
+/** Whole numbers between the lines of the grid: there is no half request. */
+const STEPS = [1, 2, 5].flatMap((first) => Array.from({ length: 12 }, (_, power) => first * 10 ** power)).toSorted((a, b) => a - b)
+const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
 
 /** Curves over time. What they say is in a table beside them too: to a reader of the screen this is a picture. */
 export function Chart(props: {
@@ -89,7 +93,7 @@ function optionsOf(width: number, unit: (value: number) => string, curves: reado
   const colour = (token: string): string => style.getPropertyValue(token).trim()
   const axis = {
     stroke: colour('--ink-quiet'),
-    font: `12px ${style.getPropertyValue('--font')}`,
+    font: `11px ${style.getPropertyValue('--font')}`,
     grid: { stroke: colour('--line'), width: 1 },
     ticks: { stroke: colour('--line'), width: 1 },
   }
@@ -99,7 +103,10 @@ function optionsOf(width: number, unit: (value: number) => string, curves: reado
     legend: { show: false },
     cursor: { sync: { key: 'activity' }, drag: { x: false, y: false } },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.1] } },
-    axes: [axis, { ...axis, size: AXIS_PIXELS, values: (_plot, values) => values.map(unit) }],
+    axes: [
+      { ...axis, size: TIME_AXIS_PIXELS, space: 60, values: (_plot, seconds) => seconds.map((at) => CLOCK.format(at * 1_000)) },
+      { ...axis, size: AXIS_PIXELS, incrs: STEPS, space: 26, values: (_plot, values) => values.map(unit) },
+    ],
     series: [
       {},
       ...curves.map(({ label, colour: token, isDashed }) => ({

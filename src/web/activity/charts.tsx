@@ -76,8 +76,8 @@ export function Charts() {
     }
   }, [path])
   return (
-    <section class="stack" aria-label="Over time">
-      <div class="row">
+    <section class="activity-over-time stack" aria-label="Over time">
+      <div class="row activity-stretch">
         <label for="activity-minutes">The last</label>
         <select
           id="activity-minutes"

@@ -47,7 +47,13 @@ function Detail({ detail, onChanged }: { detail: ActivityDetail; onChanged: () =
       <Remedy detail={detail} onChanged={onChanged} />
       <section class="stack activity-part">
         <h3>How it is decided</h3>
-        {trace === undefined ? <p class="quiet">{traceProblem ?? ''}.</p> : <Trace trace={trace} line={line} layers={detail.layers} />}
+        {trace === undefined ? (
+          <p class="quiet">
+            <Exact text={traceProblem ?? ''} />
+          </p>
+        ) : (
+          <Trace trace={trace} line={line} layers={detail.layers} />
+        )}
       </section>
       <Events detail={detail} />
     </div>
@@ -240,7 +246,11 @@ function Events({ detail: { events, eventsProblem } }: { detail: ActivityDetail 
   return (
     <section class="stack activity-part">
       <h3>In the audit</h3>
-      {eventsProblem !== undefined && <p class="note note-warn">{eventsProblem}</p>}
+      {eventsProblem !== undefined && (
+        <p class="note note-warn">
+          <Exact text={eventsProblem} />
+        </p>
+      )}
       {events.map(({ chain, seq, fields }) => (
         <details key={`${chain} ${seq}`}>
           <summary>
