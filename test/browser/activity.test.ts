@@ -13,6 +13,20 @@ const COUNT = 10_000
 const ROWS_IN_DOCUMENT_MAX = 80
 const HOSTILE = `a\u202Eb\u200Bc<img src=x onerror="document.title='run'">\u001B[31m\r\u0430pi.example.com`
 
+/** How many rows are in the document at each of ten places on the way to the end, and on the way back. */
+const SCROLLED = `(async () => {
+  const element = document.querySelector('.activity-list')
+  const end = element.scrollHeight - element.clientHeight
+  const seen = []
+  for (let step = 1; step <= 20; step += 1) {
+    element.scrollTop = step <= 10 ? (end * step) / 10 : end - (end * (step - 10)) / 10
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
+    seen.push(element.querySelectorAll('[role=option]').length)
+  }
+  return seen
+})()`
+const DRAWN = "document.querySelector('.activity-drawing canvas').toDataURL()"
+
 let page: OperatorPage
 let tab: Page
 
@@ -58,11 +72,11 @@ before(async () => {
 })
 after(() => page[Symbol.asyncDispose]())
 
-/** The view as its address has it, from the inbox: nothing of what was open before is left. */
+/** The view as its address has it: nothing of what was open before is left. */
 async function look(query = '', own = tab): Promise<void> {
-  await own.evaluate("location.hash = '#/inbox'")
-  await own.getByRole('heading', { name: 'Inbox', level: 1 }).waitFor()
-  await own.evaluate((hash) => (location.hash = hash), `#/activity${query}`)
+  await own.evaluate("location.hash = '#/nowhere'")
+  await own.getByText('There is no such view').waitFor()
+  await own.evaluate(`location.hash = ${JSON.stringify(`#/activity${query}`)}`)
   await own.getByRole('heading', { name: 'Activity', level: 1 }).waitFor()
 }
 const list = (): Locator => tab.getByRole('listbox', { name: 'Requests and connections' })
@@ -74,20 +88,7 @@ test(`of ${COUNT} lines only those in sight are in the document, from the newest
   await tab.getByText(`${COUNT.toLocaleString('en')} lines`).waitFor()
   await tab.evaluate(`window.tasks = []
     new PerformanceObserver((found) => window.tasks.push(...found.getEntries().map((entry) => entry.duration))).observe({ entryTypes: ['longtask'] })`)
-  const counts = await list().evaluate(async (element) => {
-    const seen: number[] = []
-    const frame = (): Promise<unknown> => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
-    const end = element.scrollHeight - element.clientHeight
-    for (const top of [
-      ...Array.from({ length: 30 }, (_, step) => (end * (step + 1)) / 30),
-      ...Array.from({ length: 30 }, (_, step) => end - (end * (step + 1)) / 30),
-    ]) {
-      element.scrollTop = top
-      await frame()
-      seen.push(element.querySelectorAll('[role=option]').length)
-    }
-    return seen
-  })
+  const counts = await tab.evaluate<number[]>(SCROLLED)
   assert.ok(
     Math.min(...counts) >= 10 && Math.max(...counts) <= ROWS_IN_DOCUMENT_MAX,
     `${Math.min(...counts)} to ${Math.max(...counts)} rows`,
@@ -142,7 +143,7 @@ test('j, k, Enter and Escape lead through the list, into a request and out of it
   await panel().getByText('host_not_allowed').first().waitFor()
   await panel().getByText('The session is over, and its policy went with it.').waitFor()
   assert.match(await tab.evaluate<string>('location.hash'), /^#\/activity\/many\/r\d+\?/)
-  await panel
+  await panel()
     .getByText(/line \d+ of/)
     .first()
     .click()
@@ -185,17 +186,9 @@ test('charts have their figures in a table too, and are drawn anew in other colo
     requests.reduce((sum, text) => sum + Number(text), 0),
     COUNT - 4,
   )
-  const drawn = (): Promise<string> =>
-    tab
-      .locator('.activity-drawing canvas')
-      .first()
-      .evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL())
-  const light = await drawn()
+  const light = await tab.evaluate<string>(DRAWN)
   await tab.evaluate("document.documentElement.dataset.theme = 'dark'")
-  await tab.waitForFunction(
-    (before) => document.querySelector<HTMLCanvasElement>('.activity-drawing canvas')?.toDataURL() !== before,
-    light,
-  )
+  await tab.waitForFunction(`${DRAWN} !== ${JSON.stringify(light)}`)
   await tab.evaluate('delete document.documentElement.dataset.theme')
   await tab.getByText('The figures of the charts').click()
   await inspectView(tab, 'activity')
