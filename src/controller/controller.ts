@@ -115,12 +115,22 @@ export async function openController(config: ControllerConfig, log: Log, system:
 
   const host = { home, sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const { approvals, proposals } = approver
-  const policies = parts.use(await openPolicyFiles({ ...shared, sessions, planning, approvals, changes: proposals.changes }))
+  const policies = parts.use(
+    await openPolicyFiles({
+      ...shared,
+      sessions,
+      planning,
+      approvals,
+      changes: proposals.changes,
+      operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
+    }),
+  )
   const surfaces = parts.use(
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
       operatorSecrets: operatorSecretsOf({ ...shared, kept, secrets, sessions, vaultAddress: settings.hashicorp?.address }),
       ...approver,
+      place: { home, packageRoot, environment: env },
       policies,
       pageFolder: join(packageRoot, 'dist', 'page'),
       signal: running.signal,

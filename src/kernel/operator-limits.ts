@@ -31,6 +31,15 @@ export const OPERATOR_LIMITS = {
   webHeadMs: 5_000,
   webRequestMs: 15_000,
   webKeepAliveMs: 30_000,
+  /** From the moment a page asks for a terminal to its WebSocket, and such tickets that wait: the oldest gives way. */
+  pageTerminalTicketMs: 30_000,
+  pageTerminalTicketsMax: 32,
+  /** Terminals that all pages have open together. */
+  pageTerminalsMax: 16,
+  /** One message of a page's terminal: a longer one ends it. */
+  pageTerminalMessageBytesMax: 128 * 1024,
+  /** What a page's terminal is sent before the page says that it has shown it: then the program waits. */
+  pageTerminalAheadBytesMax: 512 * 1024,
   /** Ports that are tried when any will do, until one is free on both loopback addresses. */
   webPortTriesMax: 16,
   /** Events that one call for the page gives. */

@@ -34,6 +34,9 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/sessions/:id/down': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/reset': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/selftest': { presence: 'T0', on: BOTH },
+  // One for a WebSocket, which sends no header: `GET /v1/terminal` takes it as a subprotocol.
+  'POST /v1/sessions/:id/terminal': { presence: 'T0', on: ['web'] },
+  'GET /v1/terminal': { presence: 'T0', on: ['web'] },
   'POST /v1/sessions/:id/mcp/:name/test': { presence: 'T0', on: ['socket'] },
   'POST /v1/mcp/check': { presence: 'T0', on: ['socket'] },
   // Gives values out: to whoever has the socket, which is the operator.
@@ -74,6 +77,7 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/questions/:id/challenge': { presence: 'T0', on: ['web'] },
   'POST /v1/presence/challenge': { presence: 'T0', on: ['web'] },
   'GET /v1/policies': { presence: 'T0', on: ['web'] },
+  'GET /v1/policies/presets/:kind/:name': { presence: 'T0', on: ['web'] },
   'POST /v1/policies/check': { presence: 'T0', on: ['web'] },
   'POST /v1/policies/changes/preview': { presence: 'T0', on: ['web'] },
   'POST /v1/policies/changes': { presence: 'act', on: ['web'] },
@@ -89,6 +93,11 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/policies/trust/withdraw': { presence: 'T0', on: ['web'] },
   'GET /v1/proposals': { presence: 'T0', on: BOTH },
   'POST /v1/proposals/:id/revert': { presence: 'proof', on: BOTH },
+  // What the commands doctor and init do by themselves.
+  'GET /v1/doctor': { presence: 'T0', on: ['web'] },
+  'GET /v1/start': { presence: 'T0', on: ['web'] },
+  'POST /v1/start/plan': { presence: 'T0', on: ['web'] },
+  'POST /v1/start/policy': { presence: 'act', on: ['web'] },
   'GET /v1/approver': { presence: 'T0', on: BOTH },
   'POST /v1/approver/password': { presence: 'password', on: BOTH },
   'GET /v1/passkeys': { presence: 'T0', on: ['web'] },
