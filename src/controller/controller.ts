@@ -10,7 +10,7 @@ import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
 import type { Unlock } from '../vault/vault.ts'
 import { createActivity, type Activity } from './activity/activity.ts'
-import { readEarlier } from './activity/read-back.ts'
+import { openChains, watchAsks } from './activity/watched.ts'
 import { openApprover, type Late } from './approver.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
@@ -22,10 +22,10 @@ import type { Planning } from './planning.ts'
 import { openPolicyFiles } from './policy-files/policy-files.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
-import { openHomeAudit, type HomeAudit } from './record/home-audit.ts'
-import { createSessionChains, type SessionChains } from './session-chains.ts'
 import { openDaemonVault } from './daemon-vault.ts'
 import { operatorSecretsOf } from './operator-secrets.ts'
+import { openHomeAudit } from './record/home-audit.ts'
+import type { SessionChains } from './session-chains.ts'
 import { entitledOf, keptOf } from './session-facts.ts'
 import { openServers, userPlaceOf, withTools } from './session-servers.ts'
 import { createSessionSecrets, type SessionSecrets } from './session-secrets.ts'
@@ -88,24 +88,9 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const approver = parts.use(await openApprover({ ...shared, secrets, vault, workspace, late }))
   const servers = openServers({ ...shared, user, sessions: () => sessions })
   const { planning } = servers
-  const requests = withTools(approver.requests, servers.tools)
+  const requests = watchAsks(withTools(approver.requests, servers.tools), activity)
   const sessions = parts.use(
-    sessionsOf(config, {
-      home,
-      state,
-      leases,
-      links,
-      audit,
-      activity,
-      secrets,
-      chains,
-      workspace,
-      requests,
-      planning,
-      redact,
-      system,
-      log,
-    }),
+    sessionsOf(config, { home, state, leases, links, audit, secrets, chains, workspace, requests, planning, redact, system, log }),
   )
   late.sessions = sessions
   parts.use(servers.tools)
@@ -156,23 +141,8 @@ export async function openController(config: ControllerConfig, log: Log, system:
   return { socket, ...(web && { web: web.url }), [Symbol.asyncDispose]: () => open.disposeAsync() }
 }
 
-/** The chains of sessions, whose lines go where copies go, and to the page. What is there already is read before more can come. */
-async function openChains(
-  home: string,
-  { audit, activity, state, system, log }: Pick<Host, 'activity' | 'state' | 'system'> & { readonly audit: HomeAudit; readonly log: Log },
-): Promise<SessionChains> {
-  const folder = join(home, 'audit', 'sessions')
-  const live = new Set(state.live().map(({ id }) => id))
-  activity.takeEarlier(await readEarlier(folder, log), (session) => !live.has(session))
-  return createSessionChains(folder, audit, system, (lines, at) => {
-    audit.copySession(lines)
-    activity.take(lines, at)
-  })
-}
-
 type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'workspace' | 'system' | 'log'> & {
   readonly audit: Audit
-  readonly activity: Activity
   readonly secrets: SessionSecrets
   readonly chains: SessionChains
   readonly requests: NonNullable<SessionParts['requests']>
@@ -181,18 +151,12 @@ type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'wo
 }
 
 function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
-  const { audit, activity, secrets, chains, requests, planning, redact, ...own } = parts
+  const { audit, secrets, chains, requests, planning, redact, ...own } = parts
   return createSessions({
     ...own,
     engine: createDockerEngine(engineAddress(config.env)),
     ...planning,
-    requests: {
-      ...requests,
-      ask(session, ask, signal) {
-        activity.ask(session, ask)
-        return requests.ask(session, ask, signal)
-      },
-    },
+    requests,
     secrets: (session, signal) => secrets.bundle(session, signal),
     printed: redact,
     createAuthority: (session) => makeAuthorityPems(session, own.system),
@@ -202,7 +166,6 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
       await requests.endSession(session)
       secrets.forget(session)
       await chains.end(session)
-      activity.end(session)
     }),
     selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
   })

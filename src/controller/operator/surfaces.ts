@@ -6,7 +6,9 @@ import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
 import type { PolicyFiles } from '../policy-files/policy-files.ts'
 import { createVerification } from '../record/verification.ts'
+import { policyInUse } from '../session-facts.ts'
 import { requirePresence } from './acts.ts'
+import { addActivityRoutes } from './activity-routes.ts'
 import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addInboxRoutes } from './inbox-routes.ts'
@@ -67,6 +69,7 @@ export async function openSurfaces(
     addRoutes(app, 'web')
     terminals.addRoutes(app)
     addStartRoutes(app, parts)
+    addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
     addInboxRoutes(app, approvals)
     addPasskeyRoutes(app, parts)
     addLoginWays(app, { ...parts, logins })
