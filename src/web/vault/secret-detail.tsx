@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { visible } from '../../kernel/visible.ts'
+import { SECRET_KEY } from '../../wire/secret-source.ts'
 import type { MappingsView, SecretChangeView, SecretsView, SecretView } from '../../wire/secrets.ts'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
@@ -43,7 +44,7 @@ export function SecretDetail({ name, found, reload }: { name: string; found: Sec
       </p>
       <ViewHead title={visible(name)} about={secret !== undefined && secret.name !== name ? <Exact text={secret.name} /> : undefined}>
         {secret !== undefined && <Button onPress={() => copySecret(name)}>Copy the value</Button>}
-        {isThere && <Button onPress={() => setOpen('replace')}>Replace</Button>}
+        {isThere && SECRET_KEY.test(name) && <Button onPress={() => setOpen('replace')}>Replace</Button>}
         {secret !== undefined && <Button onPress={() => setOpen('describe')}>Name, tags, scope</Button>}
         {isThere && (
           <Button kind="bad" onPress={() => setOpen('remove')}>

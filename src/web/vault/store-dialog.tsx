@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
+import { SECRET_KEY } from '../../wire/secret-source.ts'
 import type { SecretsView, SecretView } from '../../wire/secrets.ts'
 import { Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
@@ -11,7 +12,6 @@ import { ScopeField } from './scope-field.tsx'
 import { tagsOf, TagsField } from './tags-field.tsx'
 import { takeValue, ValueField } from './value-field.tsx'
 
-const KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/
 const KEY_PROBLEM = 'letters, digits, "_", "." and "-", 128 at most, beginning with a letter or "_"'
 
 type Props = {
@@ -35,7 +35,7 @@ export function StoreDialog({ found, replaces, onStored, onClose }: Props) {
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault()
     const name = replaces?.key ?? key.trim()
-    const wrong = KEY.test(name) ? undefined : KEY_PROBLEM
+    const wrong = SECRET_KEY.test(name) ? undefined : KEY_PROBLEM
     setKeyProblem(wrong)
     if (wrong !== undefined || isBusy || value.current?.value === '') return
     setBusy(true)

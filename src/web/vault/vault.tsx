@@ -29,7 +29,7 @@ export function Vault() {
   useEffect(() => {
     if (shown.current !== key) reload()
     shown.current = key
-  }, [key])
+  }, [key, reload])
   if (found === undefined) {
     return (
       <>
