@@ -8,7 +8,7 @@ import { system as realSystem, type System } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
-import { openVault, type Unlock } from '../vault/vault.ts'
+import type { Unlock } from '../vault/vault.ts'
 import { createActivity, type Activity } from './activity/activity.ts'
 import { openChains, watchAsks } from './activity/watched.ts'
 import { openApprover, type Late } from './approver.ts'
@@ -24,7 +24,8 @@ import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { openHomeAudit } from './record/home-audit.ts'
 import type { SessionChains } from './session-chains.ts'
-import { openLateVault } from './late-vault.ts'
+import { openDaemonVault } from './daemon-vault.ts'
+import { operatorSecretsOf } from './operator-secrets.ts'
 import { entitledOf, keptOf } from './session-facts.ts'
 import { openServers, userPlaceOf, withTools } from './session-servers.ts'
 import { createSessionSecrets, type SessionSecrets } from './session-secrets.ts'
@@ -65,10 +66,12 @@ export async function openController(config: ControllerConfig, log: Log, system:
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
   )
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
-  const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
+  const kept = parts.use(await openDaemonVault(home, config.unlock, system, log))
+  const { vault } = kept
   const user = userPlaceOf(config.env)
   const mcpConfig = userValues(user)
-  const providers = parts.use(openProviders({ env: config.env, vault, mcpConfig, ...readProviderSettings(join(home, 'providers.yaml')) }))
+  const settings = readProviderSettings(join(home, 'providers.yaml'))
+  const providers = parts.use(openProviders({ env: config.env, vault, mcpConfig, ...settings }))
   const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
   const activity = createActivity(system, log)
   const chains = parts.use(await openChains(home, { audit, activity, state, system, log }))
@@ -97,11 +100,22 @@ export async function openController(config: ControllerConfig, log: Log, system:
 
   const host = { home, sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const { approvals, proposals } = approver
-  const policies = parts.use(await openPolicyFiles({ ...shared, sessions, planning, approvals, changes: proposals.changes }))
+  const policies = parts.use(
+    await openPolicyFiles({
+      ...shared,
+      sessions,
+      planning,
+      approvals,
+      changes: proposals.changes,
+      operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
+    }),
+  )
   const surfaces = parts.use(
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
+      operatorSecrets: operatorSecretsOf({ ...shared, kept, secrets, sessions, vaultAddress: settings.hashicorp?.address }),
       ...approver,
+      place: { home, packageRoot, environment: env },
       policies,
       pageFolder: join(packageRoot, 'dist', 'page'),
       signal: running.signal,
@@ -114,7 +128,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
       home,
       approvals: approver.approvals,
       attest: (means, of) => approver.presence.attest(means, of),
-      resolveSecret: (key) => vault.get(key),
+      resolveSecret: (key) => vault.get(key, { use: 'notify' }),
       redact,
       ...(surfaces.web && { link: surfaces.web.url }),
       environment: config.env,

@@ -21,7 +21,7 @@ export function policyInUse(session: string, home: string, state: StateFile): { 
 /** What of a session decides which secrets it gets. */
 export function entitledOf(session: string, home: string, state: StateFile): Entitled {
   const { workspace, role, project } = (state.row(session)?.record ?? {}) as Partial<SessionRecord>
-  const holder = { ...(workspace !== undefined && { workspace }), ...(role !== undefined && { role }) }
+  const holder = { session, ...(workspace !== undefined && { workspace }), ...(role !== undefined && { role }) }
   return { policy: project === undefined ? plannedPolicy(policyFolder(home, session)) : projectPolicy(home, project), holder }
 }
 
