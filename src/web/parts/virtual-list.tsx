@@ -22,11 +22,11 @@ export function VirtualList<T>(props: {
   readonly choice?: VirtualChoice
   /** Hears whether the first row is at the top. */
   readonly onTop?: (isAtTop: boolean) => void
+  /** Is given the element that scrolls. */
   readonly element?: { current: HTMLDivElement | null }
 }) {
   const { items, rowPixels, choice } = props
-  const own = useRef<HTMLDivElement>(null)
-  const element = props.element ?? own
+  const element = useRef<HTMLDivElement>(null)
   const id = useId()
   const [seen, setSeen] = useState({ top: 0, height: 600 })
   const look = (): void => {
@@ -34,9 +34,14 @@ export function VirtualList<T>(props: {
     setSeen((before) => (before.top === top && before.height === height ? before : { top, height }))
     props.onTop?.(top <= 0)
   }
+  const lookNow = useRef(look)
+  lookNow.current = look
+  useLayoutEffect(() => {
+    if (props.element !== undefined) props.element.current = element.current
+  })
   useLayoutEffect(() => {
     if (element.current === null) return undefined
-    const observer = new ResizeObserver(look)
+    const observer = new ResizeObserver(() => lookNow.current())
     observer.observe(element.current)
     return () => observer.disconnect()
   }, [])
