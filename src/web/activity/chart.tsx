@@ -59,7 +59,7 @@ export function Chart(props: {
       plot.current?.destroy()
       plot.current = undefined
     }
-  }, [])
+  }, [unit, curves])
   useEffect(() => plot.current?.setData(data.current), [series])
   return (
     <figure class="activity-chart card">

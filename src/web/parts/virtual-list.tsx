@@ -59,7 +59,7 @@ export function VirtualList<T>(props: {
       role={choice === undefined ? 'list' : 'listbox'}
       aria-label={props.label}
       {...(choice !== undefined && {
-        onKeyDown: (event: KeyboardEvent) => move(event, choice, items.length, Math.max(1, Math.floor(seen.height / rowPixels) - 1)),
+        onKeyDown: (event: KeyboardEvent) => move(event, choice, items.length, seen.height / rowPixels),
         ...(isShown && { 'aria-activedescendant': `${id}-${active}` }),
       })}
     >
@@ -68,14 +68,7 @@ export function VirtualList<T>(props: {
           <div
             key={props.keyOf(item)}
             class="virtual-row"
-            {...(choice === undefined
-              ? { role: 'listitem' }
-              : {
-                  role: 'option',
-                  id: `${id}-${first + at}`,
-                  'aria-selected': first + at === active,
-                  onClick: () => choice.onOpen(first + at),
-                })}
+            {...roleOf(choice, id, first + at)}
             aria-setsize={items.length}
             aria-posinset={first + at + 1}
             style={{ top: `${(first + at) * rowPixels}px`, height: `${rowPixels}px` }}
@@ -88,6 +81,12 @@ export function VirtualList<T>(props: {
   )
 }
 
+/** What one row is to a reader of the screen, and to the pointer. */
+function roleOf(choice: VirtualChoice | undefined, id: string, index: number) {
+  if (choice === undefined) return { role: 'listitem' as const }
+  return { role: 'option' as const, id: `${id}-${index}`, 'aria-selected': index === choice.active, onClick: () => choice.onOpen(index) }
+}
+
 function keepInSight(element: HTMLElement | null, index: number, rowPixels: number): void {
   if (element === null || index < 0) return
   const top = index * rowPixels
@@ -95,7 +94,8 @@ function keepInSight(element: HTMLElement | null, index: number, rowPixels: numb
   else if (top + rowPixels > element.scrollTop + element.clientHeight) element.scrollTop = top + rowPixels - element.clientHeight
 }
 
-function move(event: KeyboardEvent, { active, onActive, onOpen }: VirtualChoice, count: number, pageRows: number): void {
+function move(event: KeyboardEvent, { active, onActive, onOpen }: VirtualChoice, count: number, rowsInSight: number): void {
+  const pageRows = Math.max(1, Math.floor(rowsInSight) - 1)
   if (event.ctrlKey || event.altKey || event.metaKey || count === 0) return
   const targets: Readonly<Record<string, number>> = {
     ArrowDown: active + 1,
