@@ -67,9 +67,9 @@ export async function openSurfaces(
   const terminals = openPageTerminals({ sessions, secretsOf, system, log })
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
-    addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
     terminals.addRoutes(app)
     addStartRoutes(app, parts)
+    addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
     addInboxRoutes(app, approvals)
     addPasskeyRoutes(app, parts)
     addLoginWays(app, { ...parts, logins })
