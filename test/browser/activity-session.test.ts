@@ -49,12 +49,8 @@ async function mustDocker(...argv: readonly string[]): Promise<string> {
 
 /** Status of what the agent's own curl gets. */
 async function fetched(url: string): Promise<string> {
-  const { stdout } = await capture('docker', [
-    'exec',
-    `sallyport-${session}-agent`,
-    'curl',
-    ...['-s', '-m', '10', '-o', '/dev/null', '-w', '%{http_code} %{http_connect}', url],
-  ])
+  const curl = ['curl', '-s', '-m', '10', '-o', '/dev/null', '-w', '%{http_code} %{http_connect}', url]
+  const { stdout } = await capture('docker', ['exec', `sallyport-${session}-agent`, ...curl])
   return stdout
 }
 
@@ -112,10 +108,10 @@ test('a host is allowed from a line that was denied, for this session alone, and
 
 test('while it is paused nothing moves, and what came meanwhile is counted', async () => {
   await tab.getByRole('button', { name: 'Pause' }).click()
-  const before = await rows().count()
+  const count = await rows().count()
   assert.match(await fetched('http://169.254.169.254/latest'), /^403/)
   await tab.getByRole('button', { name: 'Show 1 new' }).waitFor()
-  assert.equal(await rows().count(), before)
+  assert.equal(await rows().count(), count)
   await tab.getByRole('button', { name: 'Show 1 new' }).click()
   await rows().filter({ hasText: '169.254.169.254' }).click()
   await panel().getByText('A rule that allows it would not help').waitFor()

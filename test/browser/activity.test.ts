@@ -27,6 +27,9 @@ const SCROLLED = `(async () => {
 })()`
 const DRAWN = "document.querySelector('.activity-drawing canvas').toDataURL()"
 
+/** Of what the hostile text has: nothing of it may be in the document as it is. */
+const UNSEEN = /[\u202E\u200B]|\p{Cc}/u
+
 let page: OperatorPage
 let tab: Page
 
@@ -159,11 +162,11 @@ test('what an agent wrote into hosts, methods and paths is shown escaped, and ru
   assert.equal(await list().locator('img').count(), 0)
   const text = (await list().textContent()) ?? ''
   assert.ok(text.includes('\\u{202E}') && text.includes('\\u{200B}') && text.includes('\\u{1B}') && text.includes('\\u{D}'))
-  assert.doesNotMatch(text, /[\u202E\u200B\u001B\r]/)
+  assert.doesNotMatch(text, UNSEEN)
   await list().getByText('<img src=x').first().click()
   await panel().getByText('In the audit').waitFor()
   assert.equal(await panel().locator('img').count(), 0)
-  assert.doesNotMatch((await panel().textContent()) ?? '', /[\u202E\u200B\u001B\r]/)
+  assert.doesNotMatch((await panel().textContent()) ?? '', UNSEEN)
   await inspectView(tab, 'activity-hostile')
   assert.notEqual(await tab.title(), 'run')
 })

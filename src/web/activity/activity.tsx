@@ -62,14 +62,7 @@ export function Activity() {
 
   return (
     <div class={`activity${at === undefined ? '' : ' activity-with-panel'}`}>
-      <ViewHead title="Activity" about="What sessions do in the network, newest first.">
-        <PlaneTabs />
-      </ViewHead>
-      <details class="activity-fold" open={!isNarrow}>
-        <summary>Over time</summary>
-        <Charts />
-      </details>
-      <Filters />
+      <Above isNarrow={isNarrow} />
       <div class="activity-body">
         <div class="activity-feed">
           <State isPaused={isPaused} count={found.length} onPause={() => (setPaused(true), hold())} onGoOn={goOn} />
@@ -95,6 +88,21 @@ export function Activity() {
         {at !== undefined && <Panel session={at.session} request={at.request} state={shown?.state ?? ''} onClose={leave} />}
       </div>
     </div>
+  )
+}
+
+function Above({ isNarrow }: { isNarrow: boolean }) {
+  return (
+    <>
+      <ViewHead title="Activity" about="What sessions do in the network, newest first.">
+        <PlaneTabs />
+      </ViewHead>
+      <details class="activity-fold" open={!isNarrow}>
+        <summary>Over time</summary>
+        <Charts />
+      </details>
+      <Filters />
+    </>
   )
 }
 

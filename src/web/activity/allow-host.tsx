@@ -7,6 +7,7 @@ import { Exact } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { ChangeDialog } from '../policies/change-dialog.tsx'
 import { sessionList } from '../sessions/session-list.ts'
+import { nameOfSession } from './words.ts'
 
 type Possible = Extract<ActivityRemedy, { isPossible: true }>
 type Scope = LayerRef['kind']
@@ -25,6 +26,9 @@ const LENGTHS_OF: Readonly<Record<Scope, readonly AllowFor[]>> = {
   global: ['always'],
 }
 
+/** What of the host is allowed: all of it, where nothing is said. */
+type Narrow = { readonly isOneMethod: boolean; readonly path: string }
+
 /** Asks for whom, how long and how narrowly, and then shows the change of the policy before it is made. */
 export function AllowHost(props: {
   readonly remedy: Possible
@@ -33,18 +37,10 @@ export function AllowHost(props: {
   readonly onClose: () => void
 }) {
   const { remedy, session, onDone, onClose } = props
-  const known = sessionList.value?.find(({ id }) => id === session)
-  const isLive = known !== undefined && known.state !== 'ended' && known.state !== 'failed'
-  const layers: LayerRef[] = [
-    ...(isLive ? [{ kind: 'session' as const, session }] : []),
-    ...(known === undefined ? [] : [{ kind: 'workspace' as const, workspace: known.workspace }]),
-    ...(known?.role === undefined ? [] : [{ kind: 'role' as const, role: known.role }]),
-    { kind: 'global' },
-  ]
+  const layers = layersFor(session)
   const [layer, setLayer] = useState<LayerRef>(layers[0] ?? { kind: 'global' })
   const [length, setLength] = useState<AllowFor>(LENGTHS_OF[layer.kind][0] ?? 'always')
-  const [isOneMethod, setOneMethod] = useState(false)
-  const [path, setPath] = useState('')
+  const [narrow, setNarrow] = useState<Narrow>({ isOneMethod: false, path: '' })
   const [edit, setEdit] = useState<PolicyEdit>()
   const choose = (next: LayerRef): void => {
     setLayer(next)
@@ -61,7 +57,7 @@ export function AllowHost(props: {
       <Choice
         legend="For"
         name="layer"
-        options={layers.map((one) => ({ value: one.kind, text: scopeText(one, known?.name ?? session) }))}
+        options={layers.map((one) => ({ value: one.kind, text: scopeText(one) }))}
         chosen={layer.kind}
         onChoose={(kind) => choose(layers.find((one) => one.kind === kind) ?? layer)}
       />
@@ -72,9 +68,39 @@ export function AllowHost(props: {
         chosen={length}
         onChoose={(value) => setLength(value as AllowFor)}
       />
+      <Narrower remedy={remedy} narrow={narrow} onNarrow={setNarrow} />
+      <div class="dialog-foot">
+        <Button onPress={onClose}>Cancel</Button>
+        <Button kind="main" onPress={() => setEdit(editOf(remedy, length, narrow))}>
+          Look at the change
+        </Button>
+      </div>
+    </Dialog>
+  )
+}
+
+/** To whom it can be allowed, the narrowest first. */
+function layersFor(session: string): LayerRef[] {
+  const known = sessionList.value?.find(({ id }) => id === session)
+  const isLive = known !== undefined && known.state !== 'ended' && known.state !== 'failed'
+  return [
+    ...(isLive ? [{ kind: 'session' as const, session }] : []),
+    ...(known === undefined ? [] : [{ kind: 'workspace' as const, workspace: known.workspace }]),
+    ...(known?.role === undefined ? [] : [{ kind: 'role' as const, role: known.role }]),
+    { kind: 'global' },
+  ]
+}
+
+function Narrower({ remedy, narrow, onNarrow }: { remedy: Possible; narrow: Narrow; onNarrow: (narrow: Narrow) => void }) {
+  return (
+    <>
       {remedy.method !== undefined && (
         <label class="row">
-          <input type="checkbox" checked={isOneMethod} onChange={(event) => setOneMethod(event.currentTarget.checked)} />
+          <input
+            type="checkbox"
+            checked={narrow.isOneMethod}
+            onChange={(event) => onNarrow({ ...narrow, isOneMethod: event.currentTarget.checked })}
+          />
           <span>
             only <Exact text={remedy.method} />
           </span>
@@ -90,25 +116,20 @@ export function AllowHost(props: {
                 {...attributes}
                 class="input grow mono"
                 spellcheck={false}
-                value={path}
-                onInput={(event) => setPath(event.currentTarget.value)}
+                value={narrow.path}
+                onInput={(event) => onNarrow({ ...narrow, path: event.currentTarget.value })}
               />
-              <Button onPress={() => setPath(remedy.path ?? '')}>This path</Button>
+              <Button onPress={() => onNarrow({ ...narrow, path: remedy.path ?? '' })}>This path</Button>
             </span>
           )}
         />
       )}
-      <div class="dialog-foot">
-        <Button onPress={onClose}>Cancel</Button>
-        <Button kind="main" onPress={() => setEdit(editOf(remedy, length, isOneMethod, path.trim()))}>
-          Look at the change
-        </Button>
-      </div>
-    </Dialog>
+    </>
   )
 }
 
-function editOf({ host, port, method }: Possible, length: AllowFor, isOneMethod: boolean, path: string): PolicyEdit {
+function editOf({ host, port, method }: Possible, length: AllowFor, { isOneMethod, path: wanted }: Narrow): PolicyEdit {
+  const path = wanted.trim()
   return {
     kind: 'allow_host',
     host,
@@ -119,10 +140,10 @@ function editOf({ host, port, method }: Possible, length: AllowFor, isOneMethod:
   }
 }
 
-function scopeText(layer: LayerRef, name: string): string {
+function scopeText(layer: LayerRef): string {
   switch (layer.kind) {
     case 'session':
-      return `the session ${name} alone`
+      return `the session ${nameOfSession(layer.session)} alone`
     case 'workspace':
       return `sessions in ${layer.workspace}`
     case 'role':

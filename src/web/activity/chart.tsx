@@ -10,10 +10,10 @@ export type Curve = {
   readonly isDashed?: true
 }
 
-const HEIGHT_PIXELS = 104
+const HEIGHT_PIXELS = 112
 const DASH = [4, 3]
-const AXIS_PIXELS = 52
-const TIME_AXIS_PIXELS = 22
+const AXIS_PIXELS = 60
+const TIME_AXIS_PIXELS = 30
 /** Whole numbers between the lines of the grid: there is no half request. */
 const STEPS = [1, 2, 5].flatMap((first) => Array.from({ length: 12 }, (_, power) => first * 10 ** power)).toSorted((a, b) => a - b)
 const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
@@ -59,7 +59,7 @@ export function Chart(props: {
       plot.current?.destroy()
       plot.current = undefined
     }
-  }, [])
+  }, [unit, curves])
   useEffect(() => plot.current?.setData(data.current), [series])
   return (
     <figure class="activity-chart card">
@@ -95,7 +95,7 @@ function optionsOf(width: number, unit: (value: number) => string, curves: reado
     stroke: colour('--ink-quiet'),
     font: `11px ${style.getPropertyValue('--font')}`,
     grid: { stroke: colour('--line'), width: 1 },
-    ticks: { stroke: colour('--line'), width: 1 },
+    ticks: { stroke: colour('--line'), width: 1, size: 4 },
   }
   return {
     width,

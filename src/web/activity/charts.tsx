@@ -18,7 +18,7 @@ const STRETCHES = [
 const CHARTS: readonly { readonly title: string; readonly unit: (value: number) => string; readonly curves: readonly Curve[] }[] = [
   { title: 'Requests', unit: String, curves: [{ label: 'requests', colour: '--accent', of: ({ requests }) => requests }] },
   {
-    title: 'Denied and asked',
+    title: 'Refusals',
     unit: String,
     curves: [
       { label: 'denied', colour: '--bad', of: ({ denials }) => denials },
@@ -34,11 +34,11 @@ const CHARTS: readonly { readonly title: string; readonly unit: (value: number) 
     ],
   },
   {
-    title: 'Time to answer',
+    title: 'Answers',
     unit: (ms) => `${Math.round(ms)} ms`,
     curves: [
-      { label: 'half within', colour: '--accent', of: ({ p50 }) => p50 },
-      { label: '95 % within', colour: '--bad', of: ({ p95 }) => p95, isDashed: true },
+      { label: 'median', colour: '--accent', of: ({ p50 }) => p50 },
+      { label: '95 %', colour: '--bad', of: ({ p95 }) => p95, isDashed: true },
     ],
   },
 ]
@@ -122,7 +122,7 @@ function Figures({ series: { buckets, stepMs } }: { series: ActivitySeries }) {
             <caption class="quiet small">In stretches of {step}, newest first. Those without anything are left out.</caption>
             <thead>
               <tr>
-                {['From', 'Requests', 'Denied', 'Asked', 'Received', 'Sent', 'Half within', '95 % within'].map((name) => (
+                {['From', 'Requests', 'Denied', 'Asked', 'Received', 'Sent', 'Median answer', '95 % within'].map((name) => (
                   <th key={name} scope="col">
                     {name}
                   </th>

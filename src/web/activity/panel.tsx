@@ -22,7 +22,7 @@ export function Panel(props: { readonly session: string; readonly request: strin
   useEffect(() => {
     if (known.current !== state) reload()
     known.current = state
-  }, [state])
+  }, [state, reload])
   return (
     <aside class="activity-panel card" aria-label="One request">
       <header class="activity-panel-head">

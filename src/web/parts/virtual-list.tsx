@@ -22,11 +22,11 @@ export function VirtualList<T>(props: {
   readonly choice?: VirtualChoice
   /** Hears whether the first row is at the top. */
   readonly onTop?: (isAtTop: boolean) => void
+  /** Is given the element that scrolls. */
   readonly element?: { current: HTMLDivElement | null }
 }) {
   const { items, rowPixels, choice } = props
-  const own = useRef<HTMLDivElement>(null)
-  const element = props.element ?? own
+  const element = useRef<HTMLDivElement>(null)
   const id = useId()
   const [seen, setSeen] = useState({ top: 0, height: 600 })
   const look = (): void => {
@@ -34,9 +34,14 @@ export function VirtualList<T>(props: {
     setSeen((before) => (before.top === top && before.height === height ? before : { top, height }))
     props.onTop?.(top <= 0)
   }
+  const lookNow = useRef(look)
+  lookNow.current = look
+  useLayoutEffect(() => {
+    if (props.element !== undefined) props.element.current = element.current
+  })
   useLayoutEffect(() => {
     if (element.current === null) return undefined
-    const observer = new ResizeObserver(look)
+    const observer = new ResizeObserver(() => lookNow.current())
     observer.observe(element.current)
     return () => observer.disconnect()
   }, [])
@@ -54,7 +59,7 @@ export function VirtualList<T>(props: {
       role={choice === undefined ? 'list' : 'listbox'}
       aria-label={props.label}
       {...(choice !== undefined && {
-        onKeyDown: (event: KeyboardEvent) => move(event, choice, items.length, Math.max(1, Math.floor(seen.height / rowPixels) - 1)),
+        onKeyDown: (event: KeyboardEvent) => move(event, choice, items.length, seen.height / rowPixels),
         ...(isShown && { 'aria-activedescendant': `${id}-${active}` }),
       })}
     >
@@ -63,14 +68,7 @@ export function VirtualList<T>(props: {
           <div
             key={props.keyOf(item)}
             class="virtual-row"
-            {...(choice === undefined
-              ? { role: 'listitem' }
-              : {
-                  role: 'option',
-                  id: `${id}-${first + at}`,
-                  'aria-selected': first + at === active,
-                  onClick: () => choice.onOpen(first + at),
-                })}
+            {...roleOf(choice, id, first + at)}
             aria-setsize={items.length}
             aria-posinset={first + at + 1}
             style={{ top: `${(first + at) * rowPixels}px`, height: `${rowPixels}px` }}
@@ -83,6 +81,12 @@ export function VirtualList<T>(props: {
   )
 }
 
+/** What one row is to a reader of the screen, and to the pointer. */
+function roleOf(choice: VirtualChoice | undefined, id: string, index: number) {
+  if (choice === undefined) return { role: 'listitem' as const }
+  return { role: 'option' as const, id: `${id}-${index}`, 'aria-selected': index === choice.active, onClick: () => choice.onOpen(index) }
+}
+
 function keepInSight(element: HTMLElement | null, index: number, rowPixels: number): void {
   if (element === null || index < 0) return
   const top = index * rowPixels
@@ -90,7 +94,8 @@ function keepInSight(element: HTMLElement | null, index: number, rowPixels: numb
   else if (top + rowPixels > element.scrollTop + element.clientHeight) element.scrollTop = top + rowPixels - element.clientHeight
 }
 
-function move(event: KeyboardEvent, { active, onActive, onOpen }: VirtualChoice, count: number, pageRows: number): void {
+function move(event: KeyboardEvent, { active, onActive, onOpen }: VirtualChoice, count: number, rowsInSight: number): void {
+  const pageRows = Math.max(1, Math.floor(rowsInSight) - 1)
   if (event.ctrlKey || event.altKey || event.metaKey || count === 0) return
   const targets: Readonly<Record<string, number>> = {
     ArrowDown: active + 1,
