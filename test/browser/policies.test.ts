@@ -21,7 +21,7 @@ host_commands:
 /** A workspace's folder may have any name. */
 const HOSTILE = 'w\u202egpj.<img src=x onerror=alert(1)>\u200b\u0430pple'
 const OWN = `version: 1
-# \u2066${'<script>alert(1)</script>'}
+# <script>alert(1)</script><img src=x onerror=alert(1)> \u0430pple
 network:
   rules:
     - {id: open, host: evil.example.com, action: allow}
@@ -35,6 +35,9 @@ const globalFile = (): string => join(page.place.home, 'policies', 'global.yaml'
 before(async () => {
   page = await openOperatorPage(async (place) => {
     place.write(join(place.home, 'policies', 'global.yaml'), GLOBAL)
+    const plain = join(place.home, '..', 'plain')
+    mkdirSync(plain)
+    place.write(join(workspacePolicyDir(place.home, plain), 'workspace'), `${plain}\n`)
     workspace = join(place.home, '..', HOSTILE)
     mkdirSync(workspace)
     place.write(join(workspacePolicyDir(place.home, workspace), 'workspace'), `${workspace}\n`)
@@ -59,7 +62,7 @@ test('a rule is added by the keyboard alone, with what the schema completes, loo
   for (let line = 0; line < 3; line += 1) await tab.keyboard.press('ArrowDown')
   await tab.keyboard.press('End')
   await tab.keyboard.press('Enter')
-  await tab.keyboard.type('    - {id: docs, host: docs.example.com, act')
+  await tab.keyboard.type('  - {id: docs, host: docs.example.com, act')
   await tab.getByRole('option', { name: /^action/ }).waitFor()
   await tab.keyboard.press('Enter')
   await tab.keyboard.press('Control+Space')
@@ -74,7 +77,6 @@ test('a rule is added by the keyboard alone, with what the schema completes, loo
   const diff = dialog.getByRole('region', { name: 'The change' })
   await diff.getByText('+    - {id: docs, host: docs.example.com, action: allow}').waitFor()
   await dialog.getByText('no running session').waitFor()
-  await inspectView(tab, 'policies-change')
   await dialog.getByRole('button', { name: 'Apply' }).click()
   await tab.getByText('the policy is changed').waitFor()
   const lines = readFileSync(globalFile(), 'utf8').split('\n')
@@ -121,9 +123,10 @@ test('every line of the effective policy stands where it is said to', async () =
   await lines.filter({ hasText: 'no-admin' }).waitFor()
   let looked = 0
   for (const text of await lines.allTextContents()) {
-    const [, id, file = '', line] = /^(?:allow|deny|ask) +(\S+) .*?(\/\S*global\.yaml):(\d+)$/s.exec(text) ?? []
-    if (id === undefined) continue
-    assert.match(readFileSync(file, 'utf8').split('\n')[Number(line) - 1] ?? '', new RegExp(`id: ${id},`))
+    const [said = '', line] = text.split(`${globalFile()}:`)
+    const id = line === undefined ? undefined : /^(?:allow|deny|ask) +(\S+) /.exec(said)?.[1]
+    if (id === undefined || said.includes('gh pr')) continue
+    assert.match(readFileSync(globalFile(), 'utf8').split('\n')[Number(line) - 1] ?? '', new RegExp(`id: ${id},`))
     looked += 1
   }
   assert.equal(looked, 3)
@@ -169,7 +172,10 @@ test('a workspace’s own policy is shown, trusted as it is, and never written; 
   await inspectView(tab, 'policies-own')
   await tab.getByRole('button', { name: 'Trust it as it is …' }).click()
   await tab.getByRole('dialog').getByRole('button', { name: 'Trust it' }).click()
-  // A policy with characters that show as nothing has errors, trusted or not.
+  await tab.getByText('trusted, as it is').waitFor()
+  assert.match(await page.place.must(['trust', 'ls']), /^[0-9a-f]{64} /)
+  await tab.getByRole('button', { name: 'Trust it no longer' }).click()
+  await tab.getByText('No session starts while it says').waitFor()
   assert.equal(readFileSync(own, 'utf8'), OWN)
 })
 
