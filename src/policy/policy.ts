@@ -49,6 +49,7 @@ export { disabledMethods } from './gateway-section.ts'
 export { decideHostCommand, exactPattern, nameRule, type HostCommandDecision } from './host-commands/host-commands.ts'
 export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
+export { builtInRefusal, explainConnection } from './explain-connection.ts'
 export type { ExplainedAnswers, ExplainedCredential } from './explain-credentials.ts'
 export { readText, type PolicyInput } from './layers.ts'
 export { policyJsonSchema } from './schema.ts'
