@@ -1,9 +1,8 @@
 import { auditFiles, latestEntries, type Entry } from '../../audit/audit.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { ChangeDetail, HistoryEntry } from '../../wire/policies.ts'
-import { changeSections } from '../../wire/presented-parts.ts'
-import { digestOf, type Changes } from '../proposals/changes.ts'
-import { diffOf } from '../proposals/diff.ts'
+import type { Changes } from '../proposals/changes.ts'
+import { presentedDiff } from './presented-diff.ts'
 import { invalid } from './targets.ts'
 
 /** Of all that is told there, what is about policies. */
@@ -56,7 +55,5 @@ export async function changeDetail(changes: Pick<Changes, 'get'>, id: string): P
   const change = await changes.get(id)
   if (change?.of !== 'policy') throw invalid('there is no change of a policy of this id')
   const { target, before, after, appliedAt, revertedAt } = change
-  const diff = changeSections({ target, diff: diffOf(target, before, after), after: digestOf(after) }).find(({ name }) => name === 'diff')
-  if (diff === undefined) throw invalid('it has no diff')
-  return { id, target, appliedAt, ...(revertedAt !== undefined && { revertedAt }), diff }
+  return { id, target, appliedAt, ...(revertedAt !== undefined && { revertedAt }), diff: presentedDiff(target, before, after) }
 }

@@ -73,7 +73,12 @@ export function openEditor(root: ShadowRoot, options: EditorOptions): EditorView
     syntaxHighlighting(HIGHLIGHT),
     THEME,
     EditorState.readOnly.of(isReadOnly),
-    EditorView.contentAttributes.of({ 'aria-label': label, ...(isReadOnly && { 'aria-readonly': 'true' }), spellcheck: 'false' }),
+    EditorView.contentAttributes.of({
+      'aria-label': label,
+      tabindex: '0',
+      ...(isReadOnly && { 'aria-readonly': 'true' }),
+      spellcheck: 'false',
+    }),
     EditorView.updateListener.of((update) => {
       if (update.docChanged) onChange(update.state.doc.toString())
     }),

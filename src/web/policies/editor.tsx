@@ -28,6 +28,8 @@ export function Editor(props: {
   // Those of the last render, for an editor that was opened in the first.
   const last = useRef(props)
   last.current = props
+  // Texts of the editor that have not come back as its value yet: one that comes late must not undo what was typed since.
+  const told = useRef<string[]>([])
   const [isOpen, setOpen] = useState(false)
   const hint = useId()
   useEffect(() => {
@@ -41,7 +43,10 @@ export function Editor(props: {
         language,
         label,
         isReadOnly: readOnly,
-        onChange: (text) => last.current.onChange(text),
+        onChange(text) {
+          told.current.push(text)
+          last.current.onChange(text)
+        },
         ...(last.current.check && { check: async (text) => (await last.current.check?.(text)) ?? [] }),
         ...(last.current.complete && { complete: (context) => last.current.complete?.(context) ?? null }),
       })
@@ -55,7 +60,12 @@ export function Editor(props: {
     }
   }, [language, label, readOnly])
   useEffect(() => {
-    if (view.current !== undefined && view.current.state.doc.toString() !== value) core.current?.replaceText(view.current, value)
+    const known = told.current.lastIndexOf(value)
+    if (known !== -1) told.current.splice(0, known + 1)
+    else if (view.current !== undefined && view.current.state.doc.toString() !== value) {
+      core.current?.replaceText(view.current, value)
+      told.current = []
+    }
   }, [value, isOpen])
   useEffect(() => {
     if (view.current !== undefined && line !== undefined) core.current?.goToLine(view.current, line)

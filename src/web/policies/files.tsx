@@ -104,7 +104,7 @@ function Tree({ listing, wanted }: { listing: PolicyListing; wanted: string }) {
 function Group({ title, children, class: own }: { title: string; children: ComponentChildren; class?: string }) {
   return (
     <section aria-label={title}>
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       <ul class={own} {...(own !== undefined && { tabIndex: 0, role: 'list', 'aria-label': title })}>
         {children}
       </ul>
