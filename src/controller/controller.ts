@@ -91,7 +91,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
   await sessions.adopt(running.signal)
 
-  const host = { sessions, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
+  const host = { home, sessions, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const surfaces = parts.use(
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
@@ -152,6 +152,8 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
 
 /** What the operator's routes work on. */
 export type Host = {
+  /** `$SALLYPORT_HOME`. */
+  readonly home: string
   readonly sessions: Sessions
   readonly servers: OperatorServers
   /** What is kept of the workspaces of sessions that live. */

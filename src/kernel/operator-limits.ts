@@ -22,6 +22,12 @@ export const OPERATOR_LIMITS = {
   webKeepAliveMs: 30_000,
   /** Ports that are tried when any will do, until one is free on both loopback addresses. */
   webPortTriesMax: 16,
+  /** What agents use is read of the engine no more often, however many pages ask. */
+  usageEveryMs: 2_000,
+  /** Paths of one kind (hidden, of git) that a preview of a session names. */
+  previewPathsMax: 200,
+  /** Folders and roles that the form of a new session offers. */
+  startChoicesMax: 100,
   /** A question that was shown to its end is answered no sooner than so much later: a key that was on its way was meant for something else. */
   viewArmMs: 400,
   /** Settled questions that the terminal view lists. */

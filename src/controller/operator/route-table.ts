@@ -33,6 +33,11 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/sessions/:id/down': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/reset': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/selftest': { presence: 'T0', on: BOTH },
+  // Starts nothing.
+  'POST /v1/sessions/preview': { presence: 'T0', on: ['web'] },
+  'GET /v1/sessions/:id/sandbox': { presence: 'T0', on: BOTH },
+  'GET /v1/stats': { presence: 'T0', on: ['web'] },
+  'GET /v1/start-choices': { presence: 'T0', on: ['web'] },
   'POST /v1/sessions/:id/mcp/:name/test': { presence: 'T0', on: ['socket'] },
   'POST /v1/mcp/check': { presence: 'T0', on: ['socket'] },
   // Gives values out: to whoever has the socket, which is the operator.

@@ -12,12 +12,15 @@ import { openOperatorApi } from './operator.ts'
 import { readPage } from './page-files.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
+import { addSessionPageRoutes } from './session-page-routes.ts'
 import type { Surface } from './route-table.ts'
 import { takeStreams } from './streams.ts'
 import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
+    /** Of a session's agent, as far as it is counted. */
+    readonly requestsPerMinute?: (session: string) => number | undefined
     /** The built page. */
     readonly pageFolder: string
     readonly signal: AbortSignal
@@ -47,6 +50,7 @@ export async function openSurfaces(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addSessionPageRoutes(app, parts)
     addFeedRoute(app, {
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
