@@ -156,7 +156,8 @@ export type NetworkOptions = {
   readonly Options: Readonly<Record<string, string>>
   readonly Labels: Readonly<Record<string, string>>
 }
-export type NetworkInspection = Omit<NetworkOptions, 'CheckDuplicate'> & {
+export type NetworkInspection = Omit<NetworkOptions, 'CheckDuplicate' | 'EnableIPv6'> & {
+  readonly EnableIPv6: boolean
   readonly Id: string
   readonly Containers: Readonly<Record<string, { readonly Name: string }>>
 }

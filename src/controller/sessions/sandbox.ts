@@ -53,7 +53,6 @@ function holdOf(found: ContainerInspection, info: EngineInfo): SandboxFlag[] {
   const host = found.HostConfig
   const list = (name: string): string[] => (Array.isArray(host[name]) ? (host[name] as unknown[]).map(String) : [])
   const count = (name: string): number => (typeof host[name] === 'number' ? host[name] : 0)
-  const flag = (id: string, what: string, holds: boolean | null, text: string): SandboxFlag => ({ id, what, holds, found: text })
   const [dropped, added, options] = [list('CapDrop'), list('CapAdd'), list('SecurityOpt')]
   const noPrivileges = options.some((option) => /^no-new-privileges(?:[:=]true)?$/.test(option))
   const shared = (['PidMode', 'IpcMode', 'UTSMode', 'UsernsMode', 'CgroupnsMode'] as const).flatMap((name) => {
@@ -79,6 +78,10 @@ function holdOf(found: ContainerInspection, info: EngineInfo): SandboxFlag[] {
     flag('cpus', 'Processors', cpus > 0, cpus > 0 ? `at most ${cpus}` : 'no limit'),
     flag('pids', 'Processes', pids > 0, pids > 0 ? `at most ${pids}` : 'no limit'),
   ]
+}
+
+function flag(id: string, what: string, holds: boolean | null, found: string): SandboxFlag {
+  return { id, what, found, holds }
 }
 
 function seccompFlag(options: readonly string[], { hasSeccomp }: EngineInfo): SandboxFlag {
@@ -140,7 +143,7 @@ function workspaceFlags({ Mounts: mounts, HostConfig: host }: ContainerInspectio
   }
   if (whole?.RW !== true) return [workspace, { id: 'git', what: 'Git protection', found: 'nothing of it can be written', holds: true }]
   const covers = mounts.filter(({ Destination, RW }) => !RW && Destination.startsWith(`${WORKSPACE}/`)).length
-  const inMemory = Object.keys((host['Tmpfs'] ?? {}) as object).filter((path) => path.startsWith(`${WORKSPACE}/`)).length
+  const inMemory = Object.keys(host['Tmpfs'] ?? {}).filter((path) => path.startsWith(`${WORKSPACE}/`)).length
   const over = covers + inMemory
   const isProtected = filesystem.git_metadata === 'protected'
   const found = `${isProtected ? 'on' : 'off'}; ${over} ${over === 1 ? 'place' : 'places'} of the workspace covered, hidden ones too`
