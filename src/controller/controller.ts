@@ -152,7 +152,7 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
 
 /** What the operator's routes work on. */
 export type Host = {
-  /** `$SALLYPORT_HOME`. */
+  /** `$SALLYPORT_HOME`, links resolved. */
   readonly home: string
   readonly sessions: Sessions
   readonly servers: OperatorServers

@@ -28,6 +28,11 @@ export const OPERATOR_LIMITS = {
   previewPathsMax: 200,
   /** Folders and roles that the form of a new session offers. */
   startChoicesMax: 100,
+  /** Events that one call for the page gives. */
+  auditPageEntriesMax: 200,
+  /** While a page is open the audit is verified so often, or so many times the time that it takes, if that is longer. */
+  auditVerifyEveryMs: 600_000,
+  auditVerifyRestFactor: 50,
   /** A question that was shown to its end is answered no sooner than so much later: a key that was on its way was meant for something else. */
   viewArmMs: 400,
   /** Settled questions that the terminal view lists. */

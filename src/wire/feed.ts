@@ -1,3 +1,4 @@
+import type { AuditStanding } from './audit-views.ts'
 import type { QuestionLine, SessionView } from './operator.ts'
 
 /** What the page is told as it happens, by topic. */
@@ -6,6 +7,8 @@ export type FeedTopics = {
   readonly questions: QuestionLine
   /** All of them, whenever one changed. */
   readonly sessions: readonly SessionView[]
+  /** Whether the audit holds. */
+  readonly audit: AuditStanding
 }
 
 export type FeedTopic = keyof FeedTopics

@@ -1,21 +1,24 @@
 import { useEffect } from 'preact/hooks'
 import { access } from '../api/client.ts'
 import { keepFeed } from '../api/feed.ts'
+import { keepStanding } from '../audit/standing.ts'
 import { keepQuestions } from '../inbox/questions.ts'
 import { Notices } from '../parts/notices.tsx'
 import { LogIn } from '../presence/log-in.tsx'
+import { ProofDialog } from '../presence/proof-dialog.tsx'
 import { keepSessions } from '../sessions/session-list.ts'
 import { Frame } from './frame.tsx'
 
 export function App() {
   useEffect(() => {
-    const stops = [keepQuestions(), keepSessions(), keepFeed()]
+    const stops = [keepQuestions(), keepSessions(), keepStanding(), keepFeed()]
     return () => stops.forEach((stop) => stop())
   }, [])
   return (
     <>
       {access.value === 'in' && <Frame />}
       {access.value === 'out' && <LogIn />}
+      {access.value === 'in' && <ProofDialog />}
       <Notices />
     </>
   )
