@@ -1,4 +1,5 @@
 import type { AuditStanding } from './audit-views.ts'
+import type { ActivityBatch } from './activity.ts'
 import type { QuestionLine, SessionView } from './operator.ts'
 
 /** What the page is told as it happens, by topic. */
@@ -9,6 +10,8 @@ export type FeedTopics = {
   readonly sessions: readonly SessionView[]
   /** Whether the audit holds. */
   readonly audit: AuditStanding
+  /** What sessions do in the network. */
+  readonly activity: ActivityBatch
 }
 
 export type FeedTopic = keyof FeedTopics

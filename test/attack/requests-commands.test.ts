@@ -144,7 +144,9 @@ async function stubborn(setting: Awaited<ReturnType<typeof requestsSetting>>, ma
 }
 
 test('what a command printed is in the record by its digest, as it was given on, and in no other way', async () => {
-  await using setting = await requestsSetting({ host_commands: { mode: 'allowlist', allow: ['printf **'] } })
+  await using setting = await requestsSetting({
+    host_commands: { mode: 'allowlist', allow: [{ pattern: 'printf **', open_tail: 'accept' }] },
+  })
   await setting.call('host.run', { argv: ['printf', 'only-here\\n'] })
   await eventually(() => assert.equal(setting.events.at(-1)?.event, 'command_finished'))
   const { stdout_sha256: found, stderr_sha256: none, bytes } = setting.events.at(-1) as Record<string, unknown>

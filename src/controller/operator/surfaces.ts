@@ -60,6 +60,7 @@ export async function openSurfaces(
       audit: (until) => verification.tell(until),
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
+      activity: (until) => parts.activity.listen(until),
     })
   }
   const files = readPage(pageFolder)
