@@ -5,7 +5,7 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
-import { formatDiagnostic, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
+import { formatDiagnostic, isForGate, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 import { refuseMissingSecrets, sessionServers, withServers, type UserPlace } from './mcp-servers/mcp-servers.ts'
 import type { PlannedServers, ServersQuery } from './mcp-servers/operator-servers.ts'
@@ -74,7 +74,8 @@ export function createPlanning(parts: PlanningParts): Planning {
     },
     async foresee(request, names) {
       const { layers, policy, kept } = await load(names.workspace, request)
-      return { layers, policy, plan: await planOf(parts, request, names, { policy, kept }) }
+      const plan = await planOf(parts, request, names, { policy, kept })
+      return { layers, policy, plan, missing: await withoutValue(parts, policy, holderOf(request, names.workspace)) }
     },
     async refreeze(names, request) {
       await freeze(names, request)
@@ -88,6 +89,17 @@ export function createPlanning(parts: PlanningParts): Planning {
   }
 }
 
+function holderOf({ role }: Pick<UpRequest, 'role'>, workspace: string): SecretHolder {
+  return { workspace, ...(role !== undefined && { role }) }
+}
+
+/** Secrets that the gate would not get, as far as it can be told now: the start ends there. */
+async function withoutValue({ secretProblem }: PlanningParts, { secrets }: Policy, holder: SecretHolder): Promise<readonly string[]> {
+  if (secretProblem === undefined) return []
+  const found = await Promise.all(secrets.filter(isForGate).map(async (grant) => ({ grant, problem: await secretProblem(grant, holder) })))
+  return found.flatMap(({ grant, problem }) => (problem === undefined ? [] : `secret "${grant.name}" has no value: ${problem}`))
+}
+
 type Loaded = { readonly policy: Policy; readonly kept: PlannedServers['kept'] }
 
 /** What a request, a policy and a harness make together. */
@@ -98,7 +110,7 @@ async function planOf(
   { policy, kept }: Loaded,
 ): Promise<Foreseen['plan']> {
   const { secretProblem } = parts
-  const holder = { workspace: names.workspace, ...(request.role !== undefined && { role: request.role }) }
+  const holder = holderOf(request, names.workspace)
   if (secretProblem) await refuseMissingSecrets(policy, (grant) => secretProblem(grant, holder))
   const placeholders = createPlaceholders(policy.placeholders, names.id).values
   const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? NO_HARNESS, {

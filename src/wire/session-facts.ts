@@ -12,7 +12,7 @@ export type SessionUsage = {
 }
 
 /** By session: those whose agent runs. */
-export type SessionStats = Readonly<Record<string, SessionUsage & { readonly requestsPerMinute?: number }>>
+export type SessionStats = Readonly<Record<string, SessionUsage & { readonly requestsPerMinute: number }>>
 
 /** One thing that holds a session's agent, as it was found. */
 export type SandboxFlag = {

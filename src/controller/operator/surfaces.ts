@@ -22,8 +22,6 @@ import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
-    /** Of a session's agent, as far as it is counted. */
-    readonly requestsPerMinute?: (session: string) => number | undefined
     /** The built page. */
     readonly pageFolder: string
     readonly signal: AbortSignal
@@ -54,7 +52,7 @@ export async function openSurfaces(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
-    addSessionPageRoutes(app, parts)
+    addSessionPageRoutes(app, parts, (session) => parts.activity.requestsPerMinute(session))
     addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
       audit: (until) => verification.tell(until),

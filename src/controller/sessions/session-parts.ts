@@ -139,7 +139,13 @@ export type SessionParts = {
   readonly log: Log
 }
 
-export type Foreseen = { readonly plan: Omit<SessionPlan, 'policy'>; readonly policy: Policy; readonly layers: SessionLayers }
+export type Foreseen = {
+  readonly plan: Omit<SessionPlan, 'policy'>
+  readonly policy: Policy
+  readonly layers: SessionLayers
+  /** Secrets without a value, a line each. */
+  readonly missing: readonly string[]
+}
 
 /** `policyFolder`: where the gate's policy is frozen. */
 export type PlannedNames = { readonly id: string; readonly workspace: string; readonly policyFolder: string }

@@ -34,6 +34,6 @@ function figuresOf({ cpuPercent, memoryBytes, memoryBytesMax, pids, pidsMax, req
       share: memoryBytesMax > 0 ? memoryBytes / memoryBytesMax : 0,
     },
     { name: 'Processes', text: pidsMax > 0 ? `${pids} of ${pidsMax}` : String(pids), share: pidsMax > 0 ? pids / pidsMax : 0 },
-    ...(requestsPerMinute === undefined ? [] : [{ name: 'Requests / min', text: String(requestsPerMinute), share: undefined }]),
+    { name: 'Requests / min', text: String(requestsPerMinute), share: undefined },
   ]
 }
