@@ -42,8 +42,16 @@ export type Planning = {
   refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
   /** What MCP servers a session would have. Nothing is written. @throws the same, and mcp_config_invalid */
   servers(query: ServersQuery): Promise<PlannedServers>
+  /** All layers that a session has, with its MCP servers; `instead`: as one of the operator's files would be. @throws the same */
+  layers(query: LayersQuery): Promise<SessionLayers>
   /** Of a session's policy as it was frozen last. @throws policy_not_found, policy_invalid */
   policyDigest(session: string): string
+}
+
+export type LayersQuery = Pick<UpRequest, 'policy' | 'role' | 'harness'> & {
+  readonly workspace: string
+  readonly session?: string | undefined
+  readonly instead?: { readonly file: string; readonly text: string } | undefined
 }
 
 /** The tools of the harnesses' images, and a shell. */
@@ -52,17 +60,17 @@ const NO_HARNESS = 'plain'
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
   const policyDirs = [parts.presets, join(parts.home, 'policies')]
-  const layersFor = async (workspace: string, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
+  const layersFor = async ({ policy, harness, ...query }: LayersQuery) => {
     const { home, trust, userServers: user } = parts
-    const layers = await layersOf({ home, workspace, role: request.role, sessionFiles: request.policy, trust })
-    return withServers(withHarness(layers, request.harness), { home, policyDirs, user })
+    const layers = await layersOf({ home, sessionFiles: policy, trust, ...query })
+    return withServers(withHarness(layers, harness), { home, policyDirs, user })
   }
   const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
-    const { layers, kept } = await layersFor(names.workspace, request)
+    const { layers, kept } = await layersFor(queryOf(names, request))
     return { ...freezeLayers(layers, { policyDirs, into: names.policyFolder }, parts.system), kept }
   }
-  const load = async (workspace: string, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
-    const { layers, kept } = await layersFor(workspace, request)
+  const load = async (query: LayersQuery) => {
+    const { layers, kept } = await layersFor(query)
     const inputs = inputsOf(layers)
     return { layers, kept, policy: loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted }) }
   }
@@ -73,7 +81,7 @@ export function createPlanning(parts: PlanningParts): Planning {
       return { ...(await planOf(parts, request, names, frozen)), policy: { files, restricted, policyDirs: dirs } }
     },
     async foresee(request, names) {
-      const { layers, policy, kept } = await load(names.workspace, request)
+      const { layers, policy, kept } = await load(queryOf(names, request))
       const plan = await planOf(parts, request, names, { policy, kept })
       return { layers, policy, plan, missing: await withoutValue(parts, policy, holderOf(request, names.workspace)) }
     },
@@ -81,10 +89,11 @@ export function createPlanning(parts: PlanningParts): Planning {
       await freeze(names, request)
     },
     async servers({ workspace, policy: files, role, harness }) {
-      const named = { policy: files, ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
-      const { policy, kept } = await load(workspace, named)
+      const named = { policy: [...files], ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
+      const { policy, kept } = await load({ workspace, ...named })
       return { policy, kept, holder: { workspace: realWorkspace(workspace), ...(role !== undefined && { role }) } }
     },
+    layers: async (query) => (await layersFor(query)).layers,
     policyDigest: (session) => frozenPolicy(policyFolder(parts.home, session)).digest,
   }
 }
@@ -136,6 +145,13 @@ async function planOf(
     requiresLease: policy.isLeaseRequired,
     warnings: [...policy.warnings.map(formatDiagnostic), ...(kept?.notes ?? [])],
   }
+}
+
+function queryOf(
+  { id, workspace }: Omit<PlannedNames, 'policyFolder'>,
+  { policy, role, harness }: Pick<UpRequest, 'policy' | 'role' | 'harness'>,
+): LayersQuery {
+  return { workspace, policy, session: id, ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
 }
 
 /** The policy of a session that was prepared, also by a daemon before this one. @throws policy_not_found, policy_invalid */

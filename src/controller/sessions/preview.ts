@@ -65,7 +65,12 @@ export async function previewSession(parts: SessionParts, request: UpRequest): P
     filesystem: plan.filesystem,
     ...(await coversOf(parts, workspace, plan.filesystem)),
     variables: [...new Set([...Object.keys(plan.agent.environment), ...Object.keys(request.environment ?? {})])],
-    warnings: [...layers.problems.map(({ file, message }) => `${file}: ${message}`), ...plan.warnings, ...engineWarnings(info, plan.agent)],
+    warnings: [
+      ...foreseen.missing,
+      ...layers.problems.map(({ file, message }) => `${file}: ${message}`),
+      ...plan.warnings,
+      ...engineWarnings(info, plan.agent),
+    ],
   }
 }
 
