@@ -160,7 +160,7 @@ test('a preview shows what a session could reach, use and see, and starts nothin
   ])
     assert.ok(text.includes(part), `${part} is not in:\n${text}`)
   await inspectView(tab, 'sessions-preview')
-  assert.equal(await tab.evaluate('globalThis.fired'), null)
+  assert.equal(await tab.evaluate('globalThis.fired'), undefined)
   assert.deepEqual(await sessions(), [])
 })
 
@@ -249,6 +249,6 @@ test('a session that is stopped leaves no container and no network, what was pla
   await press('Close')
   await tab.getByText('No session runs').waitFor()
   assert.deepEqual(await leftOf(`label=sallyport.session=${session.id}`), [])
-  assert.equal(await tab.evaluate('globalThis.fired'), null)
+  assert.equal(await tab.evaluate('globalThis.fired'), undefined)
   assert.deepEqual(page.faults, [])
 })

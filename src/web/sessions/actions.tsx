@@ -1,3 +1,4 @@
+import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import type { ComponentChildren } from 'preact'
 import { visible } from '../../kernel/visible.ts'
@@ -43,12 +44,11 @@ type Props = { readonly session: SessionView; readonly onDone?: () => void }
 export function StopButton({ session, onDone }: Props) {
   const { id, name, project } = session
   const [isAsked, setAsked] = useState(false)
-  const [planted, setPlanted] = useState<readonly string[]>([])
   const stop = async (): Promise<void> => {
     const { planted: found } = await call<{ planted: readonly string[] }>('POST', `/v1/sessions/${id}/down`)
     notify(`${visible(name)} has ended`)
-    setPlanted(found)
-    if (found.length === 0) onDone?.()
+    planted.value = found
+    onDone?.()
   }
   return (
     <>
@@ -67,15 +67,6 @@ export function StopButton({ session, onDone }: Props) {
             {project === undefined ? '' : '; docker compose brings the containers back with up'}, and the audit stays.
           </p>
         </Confirm>
-      )}
-      {planted.length > 0 && (
-        <Dialog title="Look at this in the workspace" onClose={() => (setPlanted([]), onDone?.())}>
-          <p>While the session ran, this changed in the workspace that a program of yours may run or read:</p>
-          <Lines lines={planted} />
-          <div class="dialog-foot">
-            <Button onPress={() => (setPlanted([]), onDone?.())}>Close</Button>
-          </div>
-        </Dialog>
       )}
     </>
   )

@@ -48,7 +48,7 @@ export function SandboxFlags({ session: { id, selftestAt } }: { session: Session
       <ul class="session-flags" aria-label="What holds it">
         {value.flags.map(({ id: flag, what, found, holds }) => (
           <li key={flag} data-flag={flag}>
-            <span class={`session-holds session-holds-${String(holds)}`}>{holds === null ? 'not here' : holds ? 'holds' : 'open'}</span>
+            <span class={`session-holds session-holds-${String(holds)}`}>{holds === null ? 'none' : holds ? 'holds' : 'open'}</span>
             <span>{what}</span>
             <span class="quiet">
               <Exact text={found} />

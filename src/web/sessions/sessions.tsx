@@ -2,7 +2,7 @@ import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
 import { ViewHead } from '../parts/view-head.tsx'
 import { go, hrefOf, route } from '../shell/route.ts'
-import { ApplyButton } from './actions.tsx'
+import { ApplyButton, Planted } from './actions.tsx'
 import { Leases } from './leases.tsx'
 import { SessionCards } from './session-cards.tsx'
 import { SessionDetail } from './session-detail.tsx'
@@ -16,9 +16,12 @@ import './sessions.css'
 export function Sessions() {
   useStats()
   const [id, tab] = route.value.rest
-  if (id === undefined) return <All />
-  if (id === 'new') return <StartForm />
-  return <SessionDetail key={id} id={id} tab={tab ?? 'overview'} />
+  return (
+    <>
+      <Planted />
+      {id === undefined ? <All /> : id === 'new' ? <StartForm /> : <SessionDetail key={id} id={id} tab={tab ?? 'overview'} />}
+    </>
+  )
 }
 
 function All() {
