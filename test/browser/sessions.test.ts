@@ -54,7 +54,6 @@ before(async () => {
     })
   })
   tab = await page.openTab()
-  tab.setDefaultTimeout(12_000)
   await tab.evaluate('location.hash = "#/sessions"')
 })
 after(async () => {

@@ -72,7 +72,25 @@ export function StopButton({ session, onDone }: Props) {
   )
 }
 
-/** Makes the agent's container anew. */
+/** Of the session that was stopped last: its card is gone by then. */
+const planted = signal<readonly string[]>([])
+const forget = (): void => void (planted.value = [])
+
+/** What changed in a workspace while its session ran, once it was stopped here. */
+export function Planted() {
+  if (planted.value.length === 0) return null
+  return (
+    <Dialog title="Look at this in the workspace" onClose={forget}>
+      <p>While the session ran, this changed in the workspace, where a program of yours may run or read it:</p>
+      <Lines lines={planted.value} />
+      <div class="dialog-foot">
+        <Button onPress={forget}>Close</Button>
+      </div>
+    </Dialog>
+  )
+}
+
+/** Makes the agent’s container anew. */
 export function ResetButton({ session: { id, name }, onDone }: Props) {
   const [isAsked, setAsked] = useState(false)
   const reset = async (): Promise<void> => {
