@@ -17,7 +17,10 @@ import { isUp, stateOf } from './session-state.ts'
 
 type Tab = FunctionComponent<{ session: SessionView }>
 /** What is heavy, by the name of its tab. */
-const TABS: Readonly<Record<string, { readonly label: string; readonly load: () => Promise<Tab> }>> = {}
+const TABS: Readonly<Record<string, { readonly label: string; readonly load: () => Promise<Tab> }>> = {
+  terminal: { label: 'Terminal', load: async () => (await import('./terminal.tsx')).Terminal },
+  logs: { label: 'Logs', load: async () => (await import('./logs.tsx')).Logs },
+}
 
 /** One session: all that is known of it, and what can be done with it. */
 export function SessionDetail({ id, tab }: { id: string; tab: string }) {
