@@ -1,3 +1,4 @@
+import { visible } from '../../kernel/visible.ts'
 import type { SessionView } from '../../wire/operator.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Exact } from '../parts/exact.tsx'
@@ -69,7 +70,12 @@ function SessionCard({ session }: { session: SessionView }) {
         <SandboxDetails session={session} />
         {isUp(session) && (
           <div class="row">
-            <a class="button" href={hrefOf('activity', [], { session: id })} aria-label={`activity of ${name}`}>
+            {project === undefined && (
+              <a class="button" href={hrefOf('sessions', [id, 'terminal'])} aria-label={`terminal of ${visible(name)}`}>
+                Terminal
+              </a>
+            )}
+            <a class="button" href={hrefOf('activity', [], { session: id })} aria-label={`activity of ${visible(name)}`}>
               Activity
             </a>
             <StopButton session={session} />
