@@ -42,6 +42,12 @@ export const OPERATOR_LIMITS = {
   pageTerminalAheadBytesMax: 512 * 1024,
   /** Ports that are tried when any will do, until one is free on both loopback addresses. */
   webPortTriesMax: 16,
+  /** What agents use is read of the engine no more often, however many pages ask. */
+  usageEveryMs: 2_000,
+  /** Paths of one kind (hidden, of git) that a preview of a session names. */
+  previewPathsMax: 200,
+  /** Folders and roles that the form of a new session offers. */
+  startChoicesMax: 100,
   /** Events that one call for the page gives. */
   auditPageEntriesMax: 200,
   /** While a page is open the audit is verified so often, or more seldom where that takes long. */

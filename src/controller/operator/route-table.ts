@@ -37,6 +37,11 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'POST /v1/sessions/:id/down': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/reset': { presence: 'T0', on: BOTH },
   'POST /v1/sessions/:id/selftest': { presence: 'T0', on: BOTH },
+  // Starts nothing.
+  'POST /v1/sessions/preview': { presence: 'T0', on: ['web'] },
+  'GET /v1/sessions/:id/sandbox': { presence: 'T0', on: BOTH },
+  'GET /v1/stats': { presence: 'T0', on: ['web'] },
+  'GET /v1/start-choices': { presence: 'T0', on: ['web'] },
   // One for a WebSocket, which sends no header: `GET /v1/terminal` takes it as a subprotocol.
   'POST /v1/sessions/:id/terminal': { presence: 'T0', on: ['web'] },
   'GET /v1/terminal': { presence: 'T0', on: ['web'] },

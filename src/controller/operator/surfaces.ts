@@ -23,6 +23,7 @@ import { openPageTerminals } from './page-terminals.ts'
 import { addPolicyRoutes } from './policy-routes.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
+import { addSessionPageRoutes } from './session-page-routes.ts'
 import type { Surface } from './route-table.ts'
 import { addStartRoutes, type StartParts } from './start-routes.ts'
 import { addSecretRoutes, type SecretRoutesParts } from './secret-routes.ts'
@@ -67,6 +68,7 @@ export async function openSurfaces(
   const terminals = openPageTerminals({ sessions, secretsOf, system, log })
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addSessionPageRoutes(app, parts, (session) => parts.activity.requestsPerMinute(session))
     terminals.addRoutes(app)
     addStartRoutes(app, parts)
     addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
