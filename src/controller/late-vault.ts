@@ -11,9 +11,11 @@ export type LateVault = AsyncDisposable & {
   get(key: string, holder?: SecretHolder): Promise<Secret>
   /** Whether a holder could have it, without reading it. `closed`: nobody can say. */
   has(key: string, holder: SecretHolder): Promise<'there' | 'absent' | 'kept' | 'closed'>
+  /** Every key, without values; none where there is no vault. `closed`: nobody can say. */
+  keys(): Promise<readonly string[] | 'closed'>
 }
 
-type Opened = Pick<Vault, 'get' | 'has'> & AsyncDisposable
+type Opened = Pick<Vault, 'get' | 'has' | 'list'> & AsyncDisposable
 
 /**
  * Opens the vault now, or when something of it is first wanted where there is none yet. One that cannot be opened keeps no session from
@@ -47,6 +49,14 @@ export async function openLateVault(file: string, open: (file: string) => Promis
     async has(key, holder) {
       try {
         return (await opened())?.has(key, holder) ?? 'absent'
+      } catch (error) {
+        if (!(error instanceof SallyportError)) throw error
+        return 'closed'
+      }
+    },
+    async keys() {
+      try {
+        return (await opened())?.list().map(({ key }) => key) ?? []
       } catch (error) {
         if (!(error instanceof SallyportError)) throw error
         return 'closed'

@@ -11,9 +11,9 @@ import { missingSecrets, sessionServers, type SecretProblem, type SessionServer 
 import type { Tools } from './tool-connections.ts'
 import type { KeptServers } from './user-servers.ts'
 
-/** A session that might be. */
+/** A session that might be; any, without a workspace. */
 export type ServersQuery = {
-  readonly workspace: string
+  readonly workspace?: string | undefined
   readonly policy: string[]
   readonly role?: string | undefined
   readonly harness?: string | undefined

@@ -61,29 +61,9 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
   const { home, role, sessionFiles, trust } = request
   const workspace = realWorkspace(request.workspace)
   refuseNesting(workspace, home)
-  if (role !== undefined && !ROLE.test(role))
-    throw new SallyportError('config_invalid', `role "${role}" may have lower-case letters, digits and "-" only, 64 at most`)
+  refuseRole(role)
   const problems: LayerProblem[] = []
-  const refuse = (file: string, message: string): void => {
-    problems.push({ severity: 'error', code: 'policy_not_found', file, message })
-  }
-  const take = (layer: LayerKind, file: string, isNeeded: boolean): SessionLayer[] => {
-    const read = readOperatorFile(file)
-    if (read === undefined) {
-      if (isNeeded) refuse(file, layer === 'role' ? `there is no role "${role ?? ''}"` : 'it does not exist')
-      return []
-    }
-    const real = realOf(file)
-    if (real === join(workspace, WORKSPACE_POLICY)) {
-      // Named as the operator's it would be trusted without being looked at.
-      refuse(file, 'it is the policy that the workspace brings itself: leave it out here, and accept it with sallyport trust')
-      return []
-    }
-    if (isInside(workspace, real)) problems.push({ severity: 'warning', code: 'workspace_refused', file, message: IN_WORKSPACE })
-    if ('text' in read) return [{ layer, file, text: read.text }]
-    refuse(file, read.problem)
-    return []
-  }
+  const { take, refuse } = taker(problems, role, workspace)
   const policies = join(home, 'policies')
   const folder = workspacePolicyDir(home, workspace)
   const misplaced = folderProblem(folder, workspace)
@@ -91,8 +71,7 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
   const own = await ownLayer(readWorkspaceFile(workspace), workspace, trust, problems)
   return {
     files: [
-      ...take('global', join(policies, 'global.yaml'), false),
-      ...(role === undefined ? [] : take('role', join(policies, 'roles', `${role}.yaml`), true)),
+      ...takeShared(take, home, role),
       ...own.trusted,
       ...take('workspace', join(folder, 'policy.yaml'), false),
       ...take('remembered', rememberedFile(join(policies, 'remembered'), workspace), false),
@@ -101,6 +80,59 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
     restricted: own.restricted,
     problems,
   }
+}
+
+/** The layers that every session has, whatever its workspace. @throws config_invalid for the name of a role */
+export function homeLayersOf({ home, role, sessionFiles }: Pick<LayersRequest, 'home' | 'role' | 'sessionFiles'>): SessionLayers {
+  refuseRole(role)
+  const problems: LayerProblem[] = []
+  const { take } = taker(problems, role)
+  return { files: [...takeShared(take, home, role), ...sessionFiles.flatMap((file) => take('session', file, true))], restricted: [], problems }
+}
+
+type Take = (layer: LayerKind, file: string, isNeeded: boolean) => SessionLayer[]
+
+/** @param workspace that nothing of the operator's may be the own policy of */
+function taker(
+  problems: LayerProblem[],
+  role: string | undefined,
+  workspace?: string,
+): { readonly take: Take; readonly refuse: (file: string, message: string) => void } {
+  const refuse = (file: string, message: string): void => {
+    problems.push({ severity: 'error', code: 'policy_not_found', file, message })
+  }
+  const take: Take = (layer, file, isNeeded) => {
+    const read = readOperatorFile(file)
+    if (read === undefined) {
+      if (isNeeded) refuse(file, layer === 'role' ? `there is no role "${role ?? ''}"` : 'it does not exist')
+      return []
+    }
+    const real = realOf(file)
+    if (workspace !== undefined && real === join(workspace, WORKSPACE_POLICY)) {
+      // Named as the operator's it would be trusted without being looked at.
+      refuse(file, 'it is the policy that the workspace brings itself: leave it out here, and accept it with sallyport trust')
+      return []
+    }
+    if (workspace !== undefined && isInside(workspace, real))
+      problems.push({ severity: 'warning', code: 'workspace_refused', file, message: IN_WORKSPACE })
+    if ('text' in read) return [{ layer, file, text: read.text }]
+    refuse(file, read.problem)
+    return []
+  }
+  return { take, refuse }
+}
+
+function takeShared(take: Take, home: string, role: string | undefined): SessionLayer[] {
+  const policies = join(home, 'policies')
+  return [
+    ...take('global', join(policies, 'global.yaml'), false),
+    ...(role === undefined ? [] : take('role', join(policies, 'roles', `${role}.yaml`), true)),
+  ]
+}
+
+function refuseRole(role: string | undefined): void {
+  if (role !== undefined && !ROLE.test(role))
+    throw new SallyportError('config_invalid', `role "${role}" may have lower-case letters, digits and "-" only, 64 at most`)
 }
 
 /** The layers as a policy is loaded from them. @throws workspace_refused, policy_not_found when one of the problems is an error */
