@@ -1,6 +1,15 @@
-import { call, type Verb } from '../api/client.ts'
+import { call, Problem, type Verb } from '../api/client.ts'
+import { prove } from './prove.ts'
 
-/** Calls what the daemon may want a proof of presence for, and asks for it then. `does` says in words what it is for. */
-export async function act<T>(verb: Verb, path: string, body: Readonly<Record<string, unknown>>, _does: string): Promise<T> {
-  return await call<T>(verb, path, body)
+/**
+ * Calls what the daemon may want a proof of presence for, and asks for it then. `does` says in words what it is for.
+ * @throws Problem; DOMException `AbortError` when the operator leaves the dialog
+ */
+export async function act<T>(verb: Verb, path: string, body: Readonly<Record<string, unknown>>, does: string): Promise<T> {
+  try {
+    return await call<T>(verb, path, body)
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'presence_required') throw error
+  }
+  return await prove<T>({ does, tier: 'T1', send: (proof) => call<T>(verb, path, { ...body, proof }) })
 }

@@ -4,6 +4,7 @@ import { keepFeed } from '../api/feed.ts'
 import { keepQuestions } from '../inbox/questions.ts'
 import { Notices } from '../parts/notices.tsx'
 import { LogIn } from '../presence/log-in.tsx'
+import { ProofDialog } from '../presence/proof-dialog.tsx'
 import { keepSessions } from '../sessions/session-list.ts'
 import { Frame } from './frame.tsx'
 
@@ -16,6 +17,7 @@ export function App() {
     <>
       {access.value === 'in' && <Frame />}
       {access.value === 'out' && <LogIn />}
+      {access.value === 'in' && <ProofDialog />}
       <Notices />
     </>
   )
