@@ -11,8 +11,8 @@ export type LateVault = AsyncDisposable & {
   get(key: string, holder?: SecretHolder): Promise<Secret>
   /** Whether a holder could have it, without reading it. `closed`: nobody can say. */
   has(key: string, holder: SecretHolder): Promise<'there' | 'absent' | 'kept' | 'closed'>
-  /** Every key, without values; none where there is no vault. `closed`: nobody can say. */
-  keys(): Promise<readonly string[] | 'closed'>
+  /** The vault itself, for the operator; none where there is none yet. @throws why it is closed */
+  opened(): Promise<Opened | undefined>
 }
 
 type Opened = Pick<Vault, 'get' | 'has' | 'list'> & AsyncDisposable
@@ -54,13 +54,8 @@ export async function openLateVault(file: string, open: (file: string) => Promis
         return 'closed'
       }
     },
-    async keys() {
-      try {
-        return (await opened())?.list().map(({ key }) => key) ?? []
-      } catch (error) {
-        if (!(error instanceof SallyportError)) throw error
-        return 'closed'
-      }
+    async opened() {
+      return await opened()
     },
     async [Symbol.asyncDispose]() {
       const vault = await opening?.catch(() => undefined)

@@ -54,11 +54,7 @@ const NO_HARNESS = 'plain'
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
   const policyDirs = [parts.presets, join(parts.home, 'policies')]
-  const layersFor = async (
-    workspace: string | undefined,
-    request: Pick<UpRequest, 'policy' | 'role' | 'harness'>,
-    homeText?: string,
-  ) => {
+  const layersFor = async (workspace: string | undefined, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>, homeText?: string) => {
     const { home, trust, userServers: user } = parts
     const asked = { home, role: request.role, sessionFiles: request.policy, trust }
     const layers = workspace === undefined ? homeLayersOf(asked) : await layersOf({ ...asked, workspace })

@@ -68,7 +68,9 @@ function parseServerUrl(url: string): unknown {
 const OF_COMMAND = ['env', 'workspace', 'image'] as const
 const OF_URL = ['headers', 'plaintext', 'addresses'] as const
 
-function entryProblems(entry: Readonly<Record<string, unknown>> & { readonly name: string }): { path: (string | number)[]; message: string }[] {
+function entryProblems(
+  entry: Readonly<Record<string, unknown>> & { readonly name: string },
+): { path: (string | number)[]; message: string }[] {
   const { name, command, url, env = {}, headers = {} } = entry as unknown as McpServerShape
   const say = (message: string, ...path: (string | number)[]): { path: (string | number)[]; message: string } => ({
     path,

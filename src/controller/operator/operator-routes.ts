@@ -1,10 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
-import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { SallyportError } from '../../kernel/errors.ts'
 import { VERSION } from '../../kernel/version.ts'
+import { applyToSessions } from '../apply-to-sessions.ts'
 import type { Host } from '../controller.ts'
 import { runSelftest } from '../selftest/selftest.ts'
 import { addMcpRoutes } from './mcp-routes.ts'
+import type { Surface } from './route-table.ts'
 import { addSessionRoutes, read } from './session-routes.ts'
 
 type ById = { Params: { id: string } }
@@ -15,7 +17,7 @@ const Changes = z.strictObject({
   changes: z
     .array(
       z.strictObject({
-        of: z.enum(['policy', 'secret', 'operator', 'rule', 'trust', 'vault']),
+        of: z.enum(['policy', 'secret', 'operator', 'rule', 'trust', 'vault', 'mcp']),
         what: z.string().max(65_536),
         did: z.string().max(64),
         version: z.int().min(0).optional(),
@@ -30,11 +32,11 @@ const Changes = z.strictObject({
 })
 
 /** Every call that the operator's commands make, but for the streams. */
-export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: AbortSignal): void {
+export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: AbortSignal, surface: Surface): void {
   const { sessions, state, leases, secrets, audit } = host
   app.get('/v1/status', () => ({ version: VERSION, pid: process.pid, sessions: sessions.list().length }))
   addSessionRoutes(app, sessions, (session) => secrets.shown(session))
-  addMcpRoutes(app, host.servers)
+  addMcpRoutes(app, host.servers, surface)
   app.post<ById>('/v1/sessions/:id/selftest', async ({ params }) => {
     const target = await sessions.selftestTarget(params.id)
     return runSelftest(target, target.setting, signal)
@@ -71,26 +73,7 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
   app.post('/v1/secrets/apply', async (_request, reply) => {
     const gone = new AbortController()
     reply.raw.on('close', () => gone.abort(new SallyportError('usage', 'nobody waits for it any more')))
-    const done = []
-    for (const { id, name, state: at } of sessions.list()) {
-      if (at !== 'running') continue
-      try {
-        await sessions.refreshPolicy(id)
-        const bundle = await secrets.bundle(id, gone.signal)
-        await audit.append({ event: 'operator', did: 'secrets_applied', details: `${id} version ${bundle.version}` })
-        await sessions.pushSecrets(id, bundle)
-        done.push({ session: id, name, ok: true })
-      } catch (error) {
-        const code = error instanceof SallyportError ? error.code : codeOf(error)
-        done.push({
-          session: id,
-          name,
-          ok: false,
-          code,
-          detail: error instanceof SallyportError ? error.message : 'the secrets before stay in force',
-        })
-      }
-    }
-    return { sessions: done.filter(({ ok }) => ok).length, failed: done.filter(({ ok }) => !ok) }
+    const { applied, failed } = await applyToSessions(host, gone.signal)
+    return { sessions: applied.length, failed: failed.map((one) => ({ ...one, ok: false })) }
   })
 }

@@ -41,7 +41,7 @@ export async function openSurfaces(
   const logins = open.use(new Logins(system))
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     requirePresence(app, presence, surface)
-    addOperatorRoutes(app, parts, signal)
+    addOperatorRoutes(app, parts, signal, surface)
     addQuestionRoutes(app, parts, surface)
     addProposalRoutes(app, parts, surface)
   }

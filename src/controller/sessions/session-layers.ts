@@ -3,6 +3,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { shown } from '../../kernel/shown.ts'
 import type { PolicyInput } from '../../policy/policy.ts'
 import { rememberedFile } from '../approvals/approvals.ts'
 import { readWorkspaceFile, realWorkspace, WORKSPACE_POLICY, type WorkspaceFile } from './workspace-file.ts'
@@ -61,9 +62,29 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
   const { home, role, sessionFiles, trust } = request
   const workspace = realWorkspace(request.workspace)
   refuseNesting(workspace, home)
-  refuseRole(role)
+  if (role !== undefined && !ROLE.test(role))
+    throw new SallyportError('config_invalid', `role "${role}" may have lower-case letters, digits and "-" only, 64 at most`)
   const problems: LayerProblem[] = []
-  const { take, refuse } = taker(problems, role, workspace)
+  const refuse = (file: string, message: string): void => {
+    problems.push({ severity: 'error', code: 'policy_not_found', file, message })
+  }
+  const take = (layer: LayerKind, file: string, isNeeded: boolean): SessionLayer[] => {
+    const read = readOperatorFile(file)
+    if (read === undefined) {
+      if (isNeeded) refuse(file, layer === 'role' ? `there is no role "${role ?? ''}"` : 'it does not exist')
+      return []
+    }
+    const real = realOf(file)
+    if (real === join(workspace, WORKSPACE_POLICY)) {
+      // Named as the operator's it would be trusted without being looked at.
+      refuse(file, 'it is the policy that the workspace brings itself: leave it out here, and accept it with sallyport trust')
+      return []
+    }
+    if (isInside(workspace, real)) problems.push({ severity: 'warning', code: 'workspace_refused', file, message: IN_WORKSPACE })
+    if ('text' in read) return [{ layer, file, text: read.text }]
+    refuse(file, read.problem)
+    return []
+  }
   const policies = join(home, 'policies')
   const folder = workspacePolicyDir(home, workspace)
   const misplaced = folderProblem(folder, workspace)
@@ -71,7 +92,8 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
   const own = await ownLayer(readWorkspaceFile(workspace), workspace, trust, problems)
   return {
     files: [
-      ...takeShared(take, home, role),
+      ...take('global', join(policies, 'global.yaml'), false),
+      ...(role === undefined ? [] : take('role', join(policies, 'roles', `${role}.yaml`), true)),
       ...own.trusted,
       ...take('workspace', join(folder, 'policy.yaml'), false),
       ...take('remembered', rememberedFile(join(policies, 'remembered'), workspace), false),
@@ -82,57 +104,24 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
   }
 }
 
-/** The layers that every session has, whatever its workspace. @throws config_invalid for the name of a role */
+/** The layers of any session, whatever its workspace. */
 export function homeLayersOf({ home, role, sessionFiles }: Pick<LayersRequest, 'home' | 'role' | 'sessionFiles'>): SessionLayers {
-  refuseRole(role)
-  const problems: LayerProblem[] = []
-  const { take } = taker(problems, role)
-  return { files: [...takeShared(take, home, role), ...sessionFiles.flatMap((file) => take('session', file, true))], restricted: [], problems }
-}
-
-type Take = (layer: LayerKind, file: string, isNeeded: boolean) => SessionLayer[]
-
-/** @param workspace that nothing of the operator's may be the own policy of */
-function taker(
-  problems: LayerProblem[],
-  role: string | undefined,
-  workspace?: string,
-): { readonly take: Take; readonly refuse: (file: string, message: string) => void } {
-  const refuse = (file: string, message: string): void => {
-    problems.push({ severity: 'error', code: 'policy_not_found', file, message })
-  }
-  const take: Take = (layer, file, isNeeded) => {
-    const read = readOperatorFile(file)
-    if (read === undefined) {
-      if (isNeeded) refuse(file, layer === 'role' ? `there is no role "${role ?? ''}"` : 'it does not exist')
-      return []
-    }
-    const real = realOf(file)
-    if (workspace !== undefined && real === join(workspace, WORKSPACE_POLICY)) {
-      // Named as the operator's it would be trusted without being looked at.
-      refuse(file, 'it is the policy that the workspace brings itself: leave it out here, and accept it with sallyport trust')
-      return []
-    }
-    if (workspace !== undefined && isInside(workspace, real))
-      problems.push({ severity: 'warning', code: 'workspace_refused', file, message: IN_WORKSPACE })
-    if ('text' in read) return [{ layer, file, text: read.text }]
-    refuse(file, read.problem)
-    return []
-  }
-  return { take, refuse }
-}
-
-function takeShared(take: Take, home: string, role: string | undefined): SessionLayer[] {
+  if (role !== undefined && !ROLE.test(role)) throw new SallyportError('config_invalid', `"${shown(role)}" is no name of a role`)
   const policies = join(home, 'policies')
-  return [
-    ...take('global', join(policies, 'global.yaml'), false),
-    ...(role === undefined ? [] : take('role', join(policies, 'roles', `${role}.yaml`), true)),
-  ]
-}
-
-function refuseRole(role: string | undefined): void {
-  if (role !== undefined && !ROLE.test(role))
-    throw new SallyportError('config_invalid', `role "${role}" may have lower-case letters, digits and "-" only, 64 at most`)
+  const wanted = [
+    { layer: 'global', file: join(policies, 'global.yaml'), isNeeded: false },
+    ...(role === undefined ? [] : [{ layer: 'role', file: join(policies, 'roles', `${role}.yaml`), isNeeded: true } as const]),
+    ...sessionFiles.map((file) => ({ layer: 'session', file, isNeeded: true }) as const),
+  ] as const
+  const files: SessionLayer[] = []
+  const problems: LayerProblem[] = []
+  for (const { layer, file, isNeeded } of wanted) {
+    const read = readOperatorFile(file) ?? (isNeeded ? { problem: 'it does not exist' } : undefined)
+    if (read === undefined) continue
+    if ('text' in read) files.push({ layer, file, text: read.text })
+    else problems.push({ severity: 'error', code: 'policy_not_found', file, message: read.problem })
+  }
+  return { files, restricted: [], problems }
 }
 
 /** The layers as a policy is loaded from them. @throws workspace_refused, policy_not_found when one of the problems is an error */
