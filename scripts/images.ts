@@ -8,6 +8,8 @@ import { ROOT, capture, main, run, step } from './steps.ts'
 
 const INPUTS_LABEL = 'org.sallyport.inputs'
 const BUILDERS = ['scripts/build.ts', 'scripts/record-code.ts', 'scripts/sample-gate.ts']
+/** The page is the daemon's alone: no image has it, and none is built anew for it (.dockerignore). */
+const PAGE = path.join('src', 'web')
 /** Target in the Dockerfile → what its image is made from, besides the base image and the Dockerfile. */
 const INPUTS = {
   sidecar: ['.dockerignore', 'package.json', 'package-lock.json', 'tsconfig.json', ...BUILDERS, 'src', 'policies'],
@@ -60,6 +62,7 @@ function hashOf(inputs: readonly string[], seed: string): string {
 }
 
 function filesOf(input: string): string[] {
+  if (input === PAGE) return []
   const full = path.join(ROOT, input)
   if (!existsSync(full)) return []
   if (!statSync(full).isDirectory()) return [input]

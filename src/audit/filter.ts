@@ -11,6 +11,8 @@ export type EntryFilter = {
   /** Exact, or `*.example.com` for what is below. */
   readonly host?: string | undefined
   readonly code?: string | undefined
+  /** Anywhere in the line; the case of ASCII letters is the same. */
+  readonly text?: string | undefined
   /** Milliseconds since 1970, both included. */
   readonly sinceMs?: number | undefined
   readonly untilMs?: number | undefined
@@ -18,12 +20,14 @@ export type EntryFilter = {
 
 /** Whether an event is asked for. */
 export function createFilter(filter: EntryFilter): (entry: Entry) => boolean {
-  const { session, workspace, event, decision, host, code, sinceMs, untilMs } = filter
-  return ({ chain, fields }) => {
+  const { session, workspace, event, decision, host, code, text, sinceMs, untilMs } = filter
+  const searched = text === undefined ? undefined : asWritten(text)
+  return ({ chain, fields, line }) => {
     if (event !== undefined && event.length > 0 && !event.includes(String(fields['event']))) return false
     if (decision !== undefined && fields['decision'] !== decision) return false
     if (code !== undefined && fields['code'] !== code) return false
     if (host !== undefined && !isHost(fields['host'], host)) return false
+    if (searched !== undefined && !line.toLowerCase().includes(searched)) return false
     if (session !== undefined && !isSession(chain, fields, session)) return false
     if (workspace !== undefined && !isWorkspace(fields['workspace'], workspace) && !isWorkspace(fields['place'], workspace)) return false
     if (sinceMs === undefined && untilMs === undefined) return true
@@ -38,6 +42,12 @@ export function createPreview({ event, decision, code }: EntryFilter): (line: st
   const needed = exact.flatMap((one) => (one === false ? [] : [`"${one[0]}":${JSON.stringify(one[1])}`]))
   const events = event?.map((name) => `"event":${JSON.stringify(name)}`) ?? []
   return (line) => needed.every((text) => line.includes(text)) && (events.length === 0 || events.some((text) => line.includes(text)))
+}
+
+/** As it stands in a line: an audit is ASCII, and JSON. */
+function asWritten(text: string): string {
+  const quoted = JSON.stringify(text).slice(1, -1)
+  return quoted.replace(/[^ -~]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`).toLowerCase()
 }
 
 function isSession(chain: string, fields: Entry['fields'], session: string): boolean {

@@ -167,6 +167,9 @@ export type RequestAuditEvent =
       readonly exit_code?: number | undefined
       readonly signal?: string | undefined
       readonly bytes: number
+      /** Of all that it printed, as it was given on, hex. */
+      readonly stdout_sha256?: string | undefined
+      readonly stderr_sha256?: string | undefined
       readonly duration_ms: number
     }
   | {
@@ -214,6 +217,9 @@ export type RequestAuditEvent =
       readonly exit_code?: number | undefined
       /** Bytes that it printed, files that it left for the agent, and those that were kept from it. */
       readonly bytes: number
+      /** Of all that it printed, as it was given on, hex. */
+      readonly stdout_sha256?: string | undefined
+      readonly stderr_sha256?: string | undefined
       readonly files: number
       readonly withheld: number
       readonly duration_ms: number

@@ -11,6 +11,7 @@ export const FILTER_FLAGS = {
   decision: { type: 'string' },
   host: { type: 'string' },
   code: { type: 'string' },
+  text: { type: 'string' },
   since: { type: 'string' },
   until: { type: 'string' },
 } as const
@@ -21,6 +22,7 @@ export const FILTER_USAGE = `  --session ID        of this session: its own chai
   --decision WORD     allow or deny
   --host NAME         about this host; "*.example.com" for those below one
   --code CODE         with this code (docs/ERRORS.md)
+  --text TEXT         with this text anywhere in its line
   --since TIME        from then on: 2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 15m, 24h, 7d
   --until TIME        up to then, the same
 `
@@ -29,7 +31,7 @@ type Values = { readonly [K in keyof typeof FILTER_FLAGS]?: K extends 'event' ? 
 
 /** @throws usage */
 export function parseFilter(values: Values, nowMs: number): EntryFilter {
-  const { session, workspace, event, decision, host, code, since, until } = values
+  const { session, workspace, event, decision, host, code, text, since, until } = values
   if (decision !== undefined && decision !== 'allow' && decision !== 'deny')
     throw new SallyportError('usage', `--decision "${decision}" is none`, { hint: 'it is allow or deny' })
   return {
@@ -39,6 +41,7 @@ export function parseFilter(values: Values, nowMs: number): EntryFilter {
     decision,
     host,
     code,
+    text,
     sinceMs: timeOf('--since', since, nowMs),
     untilMs: timeOf('--until', until, nowMs),
   }

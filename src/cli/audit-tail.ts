@@ -1,12 +1,21 @@
 import { watch } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { dirname, join } from 'node:path'
-import { auditFiles, createFilter, entryOf, openToRead, readLines, type AuditFile, type Entry } from '../audit/audit.ts'
+import {
+  auditFiles,
+  createFilter,
+  describe,
+  entryOf,
+  jsonLine,
+  latestEntries,
+  openToRead,
+  readLines,
+  type AuditFile,
+  type Entry,
+} from '../audit/audit.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { system } from '../kernel/system.ts'
 import { auditPath, FILTER_FLAGS, parseCount, parseFilter } from './audit-filters.ts'
-import { describe, jsonLine } from './audit-format.ts'
-import { latest } from './audit-read.ts'
 import { parseFlags, type Io } from './command.ts'
 
 const TAIL = 'sallyport audit tail [PATH] [--follow] [--lines N] [FILTER]… [--json]'
@@ -28,7 +37,7 @@ export async function tailEvents(argv: readonly string[], io: Io): Promise<numbe
   const show = (entry: Entry): void => io.out(values.json === true ? jsonLine(entry) : describe(entry))
   // Where each file ends is looked up before what is in it is read: nothing falls between, and nothing comes twice.
   const ends = await endsOf(await auditFiles(path))
-  for (const entry of await latest(await auditFiles(path), filter, lines)) if (isBefore(entry, ends)) show(entry)
+  for (const entry of await latestEntries(await auditFiles(path), filter, lines)) if (isBefore(entry, ends)) show(entry)
   if (values.follow !== true) return 0
   const ended = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => ended.abort())

@@ -9,6 +9,8 @@ import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
 import { openVault, type Unlock } from '../vault/vault.ts'
+import { createActivity, type Activity } from './activity/activity.ts'
+import { readEarlier } from './activity/read-back.ts'
 import { openApprover, type Late } from './approver.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
@@ -19,7 +21,7 @@ import { openSurfaces } from './operator/surfaces.ts'
 import type { Planning } from './planning.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
-import { openHomeAudit } from './record/home-audit.ts'
+import { openHomeAudit, type HomeAudit } from './record/home-audit.ts'
 import { createSessionChains, type SessionChains } from './session-chains.ts'
 import { openLateVault } from './late-vault.ts'
 import { entitledOf, keptOf } from './session-facts.ts'
@@ -67,7 +69,8 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const mcpConfig = userValues(user)
   const providers = parts.use(openProviders({ env: config.env, vault, mcpConfig, ...readProviderSettings(join(home, 'providers.yaml')) }))
   const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
-  const chains = parts.use(createSessionChains(join(home, 'audit', 'sessions'), audit, system, audit.copySession))
+  const activity = createActivity(system, log)
+  const chains = parts.use(await openChains(home, { audit, activity, state, system, log }))
   const links = parts.use(createLinks({ version: VERSION, graceMs: LIMITS.controllerGraceMs, log, system }))
   const workspace = createWorkspaceGuard(home, () => keptOf(state), system)
   const late: Late = {}
@@ -83,7 +86,22 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const { planning } = servers
   const requests = withTools(approver.requests, servers.tools)
   const sessions = parts.use(
-    sessionsOf(config, { home, state, leases, links, audit, secrets, chains, workspace, requests, planning, redact, system, log }),
+    sessionsOf(config, {
+      home,
+      state,
+      leases,
+      links,
+      audit,
+      activity,
+      secrets,
+      chains,
+      workspace,
+      requests,
+      planning,
+      redact,
+      system,
+      log,
+    }),
   )
   late.sessions = sessions
   parts.use(servers.tools)
@@ -91,7 +109,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   parts.defer(() => running.abort(new SallyportError('daemon_unavailable', 'the daemon ends')))
   await sessions.adopt(running.signal)
 
-  const host = { sessions, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
+  const host = { home, sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const surfaces = parts.use(
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
@@ -120,8 +138,23 @@ export async function openController(config: ControllerConfig, log: Log, system:
   return { socket, ...(web && { web: web.url }), [Symbol.asyncDispose]: () => open.disposeAsync() }
 }
 
+/** The chains of sessions, whose lines go where copies go, and to the page. What is there already is read before more can come. */
+async function openChains(
+  home: string,
+  { audit, activity, state, system, log }: Pick<Host, 'activity' | 'state' | 'system'> & { readonly audit: HomeAudit; readonly log: Log },
+): Promise<SessionChains> {
+  const folder = join(home, 'audit', 'sessions')
+  const live = new Set(state.live().map(({ id }) => id))
+  activity.takeEarlier(await readEarlier(folder, log), (session) => !live.has(session))
+  return createSessionChains(folder, audit, system, (lines, at) => {
+    audit.copySession(lines)
+    activity.take(lines, at)
+  })
+}
+
 type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'workspace' | 'system' | 'log'> & {
   readonly audit: Audit
+  readonly activity: Activity
   readonly secrets: SessionSecrets
   readonly chains: SessionChains
   readonly requests: NonNullable<SessionParts['requests']>
@@ -130,12 +163,18 @@ type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'wo
 }
 
 function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
-  const { audit, secrets, chains, requests, planning, redact, ...own } = parts
+  const { audit, activity, secrets, chains, requests, planning, redact, ...own } = parts
   return createSessions({
     ...own,
     engine: createDockerEngine(engineAddress(config.env)),
     ...planning,
-    requests,
+    requests: {
+      ...requests,
+      ask(session, ask, signal) {
+        activity.ask(session, ask)
+        return requests.ask(session, ask, signal)
+      },
+    },
     secrets: (session, signal) => secrets.bundle(session, signal),
     printed: redact,
     createAuthority: (session) => makeAuthorityPems(session, own.system),
@@ -145,6 +184,7 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
       await requests.endSession(session)
       secrets.forget(session)
       await chains.end(session)
+      activity.end(session)
     }),
     selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
   })
@@ -152,7 +192,10 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
 
 /** What the operator's routes work on. */
 export type Host = {
+  /** `$SALLYPORT_HOME`, links resolved. */
+  readonly home: string
   readonly sessions: Sessions
+  readonly activity: Activity
   readonly servers: OperatorServers
   /** What is kept of the workspaces of sessions that live. */
   readonly kept: () => readonly unknown[]

@@ -30,6 +30,9 @@ export type SessionChains = AsyncDisposable & {
   end(session: string): Promise<void>
 }
 
+/** Where lines were kept: the first of them begins at that byte of that chain. */
+export type KeptAt = { readonly session: string; readonly chain: number; readonly offset: number }
+
 /** The controller's own record. `flush` resolves when all that was acknowledged is on the disk itself. */
 export type CountersigningAudit = Pick<Audit, 'append'> & { flush?(): Promise<void> }
 
@@ -54,7 +57,7 @@ export function createSessionChains(
   folder: string,
   audit: CountersigningAudit,
   system: Pick<System, 'elapsed'>,
-  onKept: (lines: readonly string[]) => void = () => undefined,
+  onKept: (lines: readonly string[], at: KeptAt) => void = () => undefined,
 ): SessionChains {
   const open = new Map<string, Chain>()
   const turns = createTurns()
@@ -99,7 +102,7 @@ export function createSessionChains(
       if (system.elapsed() - chain.countersignedMs >= LIMITS.auditCountersignMs) await countersign(session, chain)
       // When it fails, the next lines are refused until it succeeds.
       else chain.timer ??= setTimeout(() => void countersign(session, at).catch(() => undefined), LIMITS.auditCountersignMs).unref()
-      onKept(lines)
+      onKept(lines, { session, chain: chain.number, offset: kept.size })
     } catch (cause) {
       // The sidecar is told that these are not kept, and sends them again.
       if (chain !== undefined && kept !== undefined) takeBack(chain, kept)

@@ -22,6 +22,11 @@ export const OPERATOR_LIMITS = {
   webKeepAliveMs: 30_000,
   /** Ports that are tried when any will do, until one is free on both loopback addresses. */
   webPortTriesMax: 16,
+  /** Events that one call for the page gives. */
+  auditPageEntriesMax: 200,
+  /** While a page is open the audit is verified so often, or so many times the time that it takes, if that is longer. */
+  auditVerifyEveryMs: 600_000,
+  auditVerifyRestFactor: 50,
   /** A question that was shown to its end is answered no sooner than so much later: a key that was on its way was meant for something else. */
   viewArmMs: 400,
   /** Settled questions that the terminal view lists. */
@@ -32,4 +37,23 @@ export const OPERATOR_LIMITS = {
   viewTickMs: 200,
   /** A reason that is typed for a denial. */
   viewMessageCharsMax: 500,
+  /** Requests and connections of all sessions that the page's live list goes back to, and one text in it. */
+  activityLinesMax: 10_000,
+  activityTextCharsMax: 2_048,
+  /** Of them in one answer, and when nothing says how many. */
+  activityPageMax: 1_000,
+  activityPageLines: 200,
+  /** Bytes of the newest chains of sessions that the daemon reads at its start, to have what was before. */
+  activityReadBytesMax: 16 * 1024 * 1024,
+  /** A page is told of what is new no more often, with so many lines at most; so many wait for one that is slow. */
+  activityBatchMs: 250,
+  activityBatchLinesMax: 250,
+  activityWaitingMax: 2_000,
+  /** Counts over time: short stretches, how far they go back, and long ones. */
+  activityFineStepMs: 10_000,
+  activityFineKeptMs: 3_600_000,
+  activityCoarseStepMs: 300_000,
+  activityCoarseKeptMs: 24 * 3_600_000,
+  /** Sessions with counts of their own, twice: of the agent and of its harness. */
+  activityTracksMax: 128,
 } as const

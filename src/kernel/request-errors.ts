@@ -44,6 +44,7 @@ export const REQUEST_ERRORS = {
     exit: 1,
     means: 'It was not proven that the operator is there: wrong or too weak a proof, or one that cannot be had now. Nothing was decided.',
   },
+  audit_event_not_found: { to: 'operator', exit: 1, means: 'The audit has nothing of this id.' },
   question_not_found: { to: 'operator', exit: 1, means: 'There is no question of this id.' },
   question_settled: {
     to: 'operator',

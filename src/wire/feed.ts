@@ -1,3 +1,5 @@
+import type { AuditStanding } from './audit-views.ts'
+import type { ActivityBatch } from './activity.ts'
 import type { QuestionLine, SessionView } from './operator.ts'
 
 /** What the page is told as it happens, by topic. */
@@ -6,6 +8,10 @@ export type FeedTopics = {
   readonly questions: QuestionLine
   /** All of them, whenever one changed. */
   readonly sessions: readonly SessionView[]
+  /** Whether the audit holds. */
+  readonly audit: AuditStanding
+  /** What sessions do in the network. */
+  readonly activity: ActivityBatch
 }
 
 export type FeedTopic = keyof FeedTopics

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -141,6 +142,17 @@ async function stubborn(setting: Awaited<ReturnType<typeof requestsSetting>>, ma
   await eventually(() => assert.ok(running(mark).length > 0))
   return view
 }
+
+test('what a command printed is in the record by its digest, as it was given on, and in no other way', async () => {
+  await using setting = await requestsSetting({
+    host_commands: { mode: 'allowlist', allow: [{ pattern: 'printf **', open_tail: 'accept' }] },
+  })
+  await setting.call('host.run', { argv: ['printf', 'only-here\\n'] })
+  await eventually(() => assert.equal(setting.events.at(-1)?.event, 'command_finished'))
+  const { stdout_sha256: found, stderr_sha256: none, bytes } = setting.events.at(-1) as Record<string, unknown>
+  assert.deepEqual([found, none, bytes], [createHash('sha256').update('only-here\n').digest('hex'), undefined, 10])
+  assert.doesNotMatch(JSON.stringify(setting.events.filter(({ event }) => event !== 'command_decided')), /only-here/)
+})
 
 test('I53 a command that ignores signals is dead, and its end is recorded, when the requests are taken down', async () => {
   const mark = `stubborn-stop-${process.pid}`

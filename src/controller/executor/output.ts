@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { LIMITS } from '../../kernel/limits.ts'
@@ -23,6 +24,7 @@ export type OutputOptions = {
 export function collect({ secrets, bytesMax, onOutput, home, system }: OutputOptions) {
   const redaction = createJointRedaction(secrets)
   const kept = { stdout: new KeptOutput(bytesMax), stderr: new KeptOutput(bytesMax) }
+  const digests = { stdout: createHash('sha256'), stderr: createHash('sha256') }
   const spill = createSpill(home, system)
   const left = Promise.withResolvers<void>()
   let hasReader = true
@@ -49,6 +51,7 @@ export function collect({ secrets, bytesMax, onOutput, home, system }: OutputOpt
       const bytes = pieces[name]
       if (bytes.length === 0) continue
       kept[name].push(bytes)
+      digests[name].update(bytes)
       await spill.write(bytes)
       await show(name, bytes)
     }
@@ -76,9 +79,22 @@ export function collect({ secrets, bytesMax, onOutput, home, system }: OutputOpt
         stdout: kept.stdout.end(),
         stderr: kept.stderr.end(),
         bytes: { stdout: kept.stdout.bytes, stderr: kept.stderr.bytes },
+        sha256: { stdout: digests.stdout.digest('hex'), stderr: digests.stderr.digest('hex') },
         truncated,
         ...(file === undefined ? {} : { spill: file }),
       }
     },
+  }
+}
+
+/** What the audit says of what a command printed: how much, and the digest of each stream that had something. */
+export function printedOf(
+  result: { readonly bytes: Readonly<Record<StreamName, number>>; readonly sha256?: Readonly<Record<StreamName, string>> } | undefined,
+): { readonly bytes: number; readonly stdout_sha256?: string; readonly stderr_sha256?: string } {
+  const { bytes = { stdout: 0, stderr: 0 }, sha256 } = result ?? {}
+  return {
+    bytes: bytes.stdout + bytes.stderr,
+    ...(sha256 && bytes.stdout > 0 && { stdout_sha256: sha256.stdout }),
+    ...(sha256 && bytes.stderr > 0 && { stderr_sha256: sha256.stderr }),
   }
 }

@@ -35,6 +35,8 @@ export type CommandResult = {
   readonly stderr: string
   /** Printed, of which the texts may have less. */
   readonly bytes: { readonly stdout: number; readonly stderr: number }
+  /** Of all of it, redacted, hex. Absent where nothing ran. */
+  readonly sha256?: { readonly stdout: string; readonly stderr: string }
   readonly truncated: boolean
   /** The file with all that was printed, where the texts have less. */
   readonly spill?: string

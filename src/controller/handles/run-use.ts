@@ -13,6 +13,7 @@ export type UseResult = {
   readonly stdout: string
   readonly stderr: string
   readonly bytes: { readonly stdout: number; readonly stderr: number }
+  readonly sha256: { readonly stdout: string; readonly stderr: string }
   readonly truncated: boolean
   readonly code?: 'command_timed_out' | 'command_cancelled' | 'command_out_of_memory' | 'output_exceeded'
 }

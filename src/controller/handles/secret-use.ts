@@ -6,6 +6,7 @@ import type { RequestAuditEvent } from '../../audit/audit.ts'
 import type { Question, QuestionWish } from '../../wire/question.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Providers } from '../providers/providers.ts'
+import { printedOf } from '../executor/executor.ts'
 import { denialOf } from '../requests/endings.ts'
 import type { Ending, OpenRequest, RequestPlace } from '../requests/requests.ts'
 import { checkWish, type Sessions, type SiblingWish } from '../sessions/sessions.ts'
@@ -58,7 +59,7 @@ export async function secretUse(parts: SecretUseParts, session: string, wish: Us
       ...(question !== undefined && { question }),
       ...(code !== undefined && { code }),
       ...(result?.end && { exit_code: result.end.exitCode }),
-      bytes: (result?.bytes.stdout ?? 0) + (result?.bytes.stderr ?? 0),
+      ...printedOf(result),
       files: files.filter(({ withheld }) => withheld === undefined).length,
       withheld: files.filter(({ withheld }) => withheld).length,
       duration_ms: Math.round(parts.system.elapsed() - begun),

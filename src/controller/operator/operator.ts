@@ -51,6 +51,7 @@ const STATUSES: Partial<Record<ErrorCode, number>> = {
   presence_failed: 403,
   question_not_found: 404,
   login_not_found: 404,
+  audit_event_not_found: 404,
 }
 
 /** Whatever goes wrong is answered as a problem, what is not there too. */

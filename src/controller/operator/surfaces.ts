@@ -1,9 +1,12 @@
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { codeOf } from '../../kernel/errors.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
+import { createVerification } from '../record/verification.ts'
 import { requirePresence } from './acts.ts'
+import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addOpenRoute } from './login-routes.ts'
 import { Logins } from './logins.ts'
@@ -37,8 +40,9 @@ export async function openSurfaces(
   parts: SurfacesParts,
 ): Promise<Surfaces> {
   await using open = new AsyncDisposableStack()
-  const { approvals, presence, sessions, secrets, system, signal, log, pageFolder } = parts
+  const { home, approvals, presence, sessions, secrets, system, signal, log, pageFolder } = parts
   const logins = open.use(new Logins(system))
+  const verification = open.use(createVerification(join(home, 'audit'), system, log))
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal, surface)
@@ -47,9 +51,12 @@ export async function openSurfaces(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addAuditRoutes(app, join(home, 'audit'), verification)
     addFeedRoute(app, {
+      audit: (until) => verification.tell(until),
       questions: (until) => tellQuestions(approvals, until),
       sessions: (until) => tellSessions(sessions, until),
+      activity: (until) => parts.activity.listen(until),
     })
   }
   const files = readPage(pageFolder)

@@ -11,7 +11,7 @@ import type { AgentParams, AgentResult } from '../../wire/agent-requests.ts'
 import type { CommandFacts } from '../../wire/command.ts'
 import type { Asker, Question, QuestionWish } from '../../wire/question.ts'
 import type { Approvals } from '../approvals/approvals.ts'
-import { agentFolders, perform, prepare, sandboxOf, type CommandResult, type Prepared } from '../executor/executor.ts'
+import { agentFolders, perform, prepare, printedOf, sandboxOf, type CommandResult, type Prepared } from '../executor/executor.ts'
 import type { RequestAuditEvent } from '../../audit/audit.ts'
 import { isWithin } from '../sessions/real-path.ts'
 import { denialOf } from './endings.ts'
@@ -68,7 +68,7 @@ export async function hostRun(
       ...(report.code !== undefined && { code: report.code }),
       ...(report.result?.exitCode !== undefined && { exit_code: report.result.exitCode }),
       ...(report.result?.signal !== undefined && { signal: report.result.signal }),
-      bytes: (report.result?.bytes.stdout ?? 0) + (report.result?.bytes.stderr ?? 0),
+      ...printedOf(report.result),
       duration_ms: report.result?.durationMs ?? 0,
     })
   }

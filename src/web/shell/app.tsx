@@ -1,6 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import { access } from '../api/client.ts'
 import { keepFeed } from '../api/feed.ts'
+import { keepStanding } from '../audit/standing.ts'
 import { keepQuestions } from '../inbox/questions.ts'
 import { Notices } from '../parts/notices.tsx'
 import { LogIn } from '../presence/log-in.tsx'
@@ -10,7 +11,7 @@ import { Frame } from './frame.tsx'
 
 export function App() {
   useEffect(() => {
-    const stops = [keepQuestions(), keepSessions(), keepFeed()]
+    const stops = [keepQuestions(), keepSessions(), keepStanding(), keepFeed()]
     return () => stops.forEach((stop) => stop())
   }, [])
   return (

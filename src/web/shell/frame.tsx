@@ -2,6 +2,7 @@ import type { FunctionComponent } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { connection } from '../api/feed.ts'
 import { logOut } from '../api/login.ts'
+import { StandingBadge } from '../audit/standing-badge.tsx'
 import { pendingCount } from '../inbox/questions.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Empty } from '../parts/empty.tsx'
@@ -59,6 +60,7 @@ function Menu() {
       </ul>
       <div class="menu-foot">
         <Badge tone={connection.value === 'live' ? 'ok' : 'warn'}>{connection.value === 'live' ? 'live' : 'not connected'}</Badge>
+        <StandingBadge />
         <label class="visually-hidden" for="theme">
           Colours
         </label>

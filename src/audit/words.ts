@@ -1,4 +1,4 @@
-import type { Entry } from '../audit/audit.ts'
+import type { Entry } from './entries.ts'
 import { visible } from '../kernel/visible.ts'
 
 /** Text of an agent in one line: what could not be seen, and line ends, are written out. */
@@ -28,7 +28,8 @@ export function describe(entry: Entry): string {
   return `${[...head, summary(fields)].join('  ').trimEnd()}\n`
 }
 
-function summary(fields: Entry['fields']): string {
+/** What an event says besides where and when, in one line. */
+export function summary(fields: Entry['fields']): string {
   switch (fields['event']) {
     case 'decided': {
       const target = `${word(fields['host'])}${fields['port'] === undefined ? '' : `:${word(fields['port'])}`}${word(fields['path'])}`
