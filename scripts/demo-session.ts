@@ -45,6 +45,8 @@ export async function playSession(): Promise<Row[]> {
 
   rows.push(...(await playRequests(id, env, sallyport)))
 
+  rows.push(...(await playPage(id, sallyport)))
+
   const down = await sallyport(['down', id])
   const left = (await inventory()).filter((one) => !before.includes(one))
   rows.push({ what: 'sallyport down: what is left of it', outcome: left.join(', ') || 'nothing', ok: down.code === 0 && left.length === 0 })
@@ -58,8 +60,36 @@ host_commands:
   deny: ["rm **"]
 `
 
+/** The operator's page, as a browser gets it: by a link that is good once. */
+async function playPage(id: string, sallyport: Sallyport): Promise<Row[]> {
+  const link = new URL((await sallyport(['open', '--print'])).stdout.trim())
+  const document = await fetch(link.origin)
+  const policy = document.headers.get('content-security-policy') ?? ''
+  const login = async (origin: string): Promise<Response> =>
+    fetch(`${link.origin}/v1/login`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', origin },
+      body: JSON.stringify({ ticket: link.hash.replace('#ticket=', '') }),
+    })
+  const foreign = await login('http://localhost:1')
+  const { token } = (await (await login(link.origin)).json()) as { token: string }
+  const sessions = await fetch(`${link.origin}/v1/sessions`, { headers: { authorization: `Bearer ${token}` } })
+  const listed = ((await sessions.json()) as { id: string; state: string }[]).find((one) => one.id === id)
+  return [
+    {
+      what: 'sallyport open: the operator’s page, which runs no script but its own, and lists the session',
+      outcome: listed === undefined ? 'NOT LISTED' : `${document.status}, ${listed.state}`,
+      ok: document.ok && policy.includes("script-src 'self'") && listed?.state === 'running',
+    },
+    { what: 'the same link from a page of another port', outcome: String(foreign.status), ok: foreign.status === 403 },
+  ]
+}
+
 async function startDaemon(env: NodeJS.ProcessEnv): Promise<AsyncDisposable> {
-  const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'daemon', '--no-web'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'daemon', '--web', 'localhost:0'], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const ended = once(child, 'exit')
   const said: string[] = []
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk.toString()))

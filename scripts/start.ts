@@ -50,6 +50,7 @@ function nextSteps({ envFile }: ComposeProject): string {
     `  watch the log      ${compose} logs -f sidecar        (it also says when a changed policy or secret is in force)`,
     `  verify the audit   ${compose} exec sidecar sallyport audit verify /var/lib/sallyport/audit/audit.jsonl`,
     `  read the policy    policies/demo.yaml`,
+    `  see it in a page   npx sallyport daemon                  then, in another terminal: npx sallyport open`,
     `  stop               ${compose} down                   (add -v to forget the CA and the audit)`,
   ].join('\n')
 }

@@ -168,7 +168,7 @@ async function explain(argv: readonly string[], io: Io): Promise<number> {
     io.out(values.json === true ? visibleJson(explained) : printCommandExplanation(explained))
     return 0
   }
-  const explanation = explainRequest(policy, url ?? '', values.method ?? 'GET')
+  const explanation = explainRequest(policy.asOf(system.now()), url ?? '', values.method ?? 'GET')
   io.out(values.json === true ? printJson(explanation) : printExplanation(explanation))
   return 0
 }
@@ -341,6 +341,7 @@ function describeRule(rule: EffectiveRule): string {
   if (rule.addresses.length > 0) parts.push(`addresses ${rule.addresses.join(' ')}`)
   if (rule.scrub !== 'replace') parts.push(`scrub ${rule.scrub}`)
   if (rule.ownCredentials !== undefined) parts.push(`own credentials ${rule.ownCredentials}`)
+  if (rule.expiresAt !== undefined) parts.push(`until ${new Date(rule.expiresAt).toISOString()}`)
   if (rule.plane === 'control_plane') parts.push('of the harness')
   return parts.filter((part) => part !== undefined).join('  ')
 }

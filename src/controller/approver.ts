@@ -74,14 +74,19 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
       },
     }),
   )
-  const presence = await openPresence({ home, system, log })
+  const presence = await openPresence({ home, system, log, audit: record })
   const proposals = createProposals({
     home,
     approvals,
     check: (target, wish) => Promise.resolve(proposalProblems(target, wish, policyDirs)),
-    audit: ({ what, id, target, digest }) =>
-      record({ event: 'operator', did: `proposal_${what}`, details: `${id} ${target} sha256 ${digest}` }),
-    onChanged: (of, workspace) => (of === 'policy' ? refresh(workspace) : Promise.resolve()),
+    audit: ({ what, id, of, by, target, digest }) =>
+      record(
+        by === 'page' && of === 'policy'
+          ? { event: 'config_changed', of, what: target, did: what, digest, by: `the page, change ${id}` }
+          : { event: 'operator', did: `proposal_${what}`, details: `${id} ${target} sha256 ${digest}` },
+      ),
+    // Who changes it on the page is told which sessions did not take it.
+    onChanged: (of, workspace, by) => (of === 'policy' && by === undefined ? refresh(workspace) : Promise.resolve()),
     system,
   })
   const place = createPlaces({

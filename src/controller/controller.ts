@@ -19,6 +19,7 @@ import type { OperatorServers } from './mcp-servers/operator-servers.ts'
 import { openNotify } from './notify/notify.ts'
 import { openSurfaces } from './operator/surfaces.ts'
 import type { Planning } from './planning.ts'
+import { openPolicyFiles } from './policy-files/policy-files.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { openHomeAudit, type HomeAudit } from './record/home-audit.ts'
@@ -110,10 +111,13 @@ export async function openController(config: ControllerConfig, log: Log, system:
   await sessions.adopt(running.signal)
 
   const host = { home, sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
+  const { approvals, proposals } = approver
+  const policies = parts.use(await openPolicyFiles({ ...shared, sessions, planning, approvals, changes: proposals.changes }))
   const surfaces = parts.use(
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
       ...approver,
+      policies,
       pageFolder: join(packageRoot, 'dist', 'page'),
       signal: running.signal,
       log,

@@ -44,8 +44,16 @@ export type Planning = {
    * @throws the same, and mcp_config_invalid
    */
   servers(query: ServersQuery, homeText?: string): Promise<PlannedServers>
+  /** All layers that a session has, with its MCP servers; `instead`: as one of the operator's files would be. @throws the same */
+  layers(query: LayersQuery): Promise<SessionLayers>
   /** Of a session's policy as it was frozen last. @throws policy_not_found, policy_invalid */
   policyDigest(session: string): string
+}
+
+export type LayersQuery = Pick<UpRequest, 'policy' | 'role' | 'harness'> & {
+  readonly workspace: string
+  readonly session?: string | undefined
+  readonly instead?: { readonly file: string; readonly text: string } | undefined
 }
 
 /** The tools of the harnesses' images, and a shell. */
@@ -54,14 +62,18 @@ const NO_HARNESS = 'plain'
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
   const policyDirs = [parts.presets, join(parts.home, 'policies')]
-  const layersFor = async (workspace: string | undefined, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>, homeText?: string) => {
+  const layersFor = async (
+    { policy, harness, ...query }: Omit<LayersQuery, 'workspace'> & { workspace?: string | undefined },
+    homeText?: string,
+  ) => {
     const { home, trust, userServers: user } = parts
-    const asked = { home, role: request.role, sessionFiles: request.policy, trust }
+    const { workspace } = query
+    const asked = { home, sessionFiles: policy, trust, ...query }
     const layers = workspace === undefined ? homeLayersOf(asked) : await layersOf({ ...asked, workspace })
-    return withServers(withHarness(layers, request.harness), { home, policyDirs, user, homeText })
+    return withServers(withHarness(layers, harness), { home, policyDirs, user, homeText })
   }
   const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
-    const { layers, kept } = await layersFor(names.workspace, request)
+    const { layers, kept } = await layersFor(queryOf(names, request))
     return { ...freezeLayers(layers, { policyDirs, into: names.policyFolder }, parts.system), kept }
   }
   return {
@@ -101,15 +113,20 @@ export function createPlanning(parts: PlanningParts): Planning {
       await freeze(names, request)
     },
     async servers({ workspace, policy: files, role, harness }, homeText) {
-      const named = { policy: files, ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
-      const { layers, kept } = await layersFor(workspace, named, homeText)
+      const named = { policy: [...files], ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
+      const { layers, kept } = await layersFor({ workspace, ...named }, homeText)
       const inputs = inputsOf(layers)
       const policy = loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted })
       const holder = { ...(workspace !== undefined && { workspace: realWorkspace(workspace) }), ...(role !== undefined && { role }) }
       return { policy, kept, holder }
     },
+    layers: async (query) => (await layersFor(query)).layers,
     policyDigest: (session) => frozenPolicy(policyFolder(parts.home, session)).digest,
   }
+}
+
+function queryOf({ id, workspace }: PlannedNames, { policy, role, harness }: Pick<UpRequest, 'policy' | 'role' | 'harness'>): LayersQuery {
+  return { workspace, policy, session: id, ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
 }
 
 /** The policy of a session that was prepared, also by a daemon before this one. @throws policy_not_found, policy_invalid */

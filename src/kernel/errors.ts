@@ -251,6 +251,17 @@ export const ERRORS = {
     exit: 1,
     means: 'The key of the leases is damaged, foreign or readable by others. It is never replaced silently.',
   },
+  policy_change_invalid: {
+    to: 'operator',
+    exit: 2,
+    means: 'A change of a policy cannot be made as it is asked for: the layer, the file, or what it would say is none that fits.',
+  },
+  policy_file_changed: {
+    to: 'operator',
+    exit: 1,
+    means:
+      'The policy file, or what the change would make of it, is another than it was when the change was looked at. Nothing was changed.',
+  },
   policy_untrusted: {
     to: 'operator',
     exit: 2,

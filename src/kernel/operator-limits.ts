@@ -12,6 +12,17 @@ export const OPERATOR_LIMITS = {
   loginsMax: 16,
   /** Wrong tokens in a minute that are answered one by one: beyond, connections are closed without a word. */
   loginFailuresPerMinuteMax: 60,
+  /** Logins that failed are written to the audit together, no more often than this: strangers fill no disk. */
+  loginRefusalsTellMs: 60_000,
+  /** Passkeys of the operator, their file, and the name of one. */
+  passkeysMax: 16,
+  passkeysFileBytesMax: 256 * 1024,
+  passkeyNameCharsMax: 64,
+  /** One text of what an authenticator answers. */
+  passkeyTextCharsMax: 16 * 1024,
+  /** A challenge is answered so soon, and so many of one kind wait: the oldest gives way. */
+  passkeyChallengeMs: 120_000,
+  passkeyChallengesMax: 64,
   /** Connections to the page's listener, and those of one of them that are answered before it is closed. */
   webConnectionsMax: 128,
   webRequestsPerConnectionMax: 10_000,
@@ -24,9 +35,8 @@ export const OPERATOR_LIMITS = {
   webPortTriesMax: 16,
   /** Events that one call for the page gives. */
   auditPageEntriesMax: 200,
-  /** While a page is open the audit is verified so often, or so many times the time that it takes, if that is longer. */
+  /** While a page is open the audit is verified so often, or more seldom where that takes long. */
   auditVerifyEveryMs: 600_000,
-  auditVerifyRestFactor: 50,
   /** A question that was shown to its end is answered no sooner than so much later: a key that was on its way was meant for something else. */
   viewArmMs: 400,
   /** Settled questions that the terminal view lists. */
@@ -56,4 +66,13 @@ export const OPERATOR_LIMITS = {
   activityCoarseKeptMs: 24 * 3_600_000,
   /** Sessions with counts of their own, twice: of the agent and of its harness. */
   activityTracksMax: 128,
+  /** A policy that is changed on the page, in bytes: its record holds it as it was and as it is. */
+  policyEditBytesMax: 262_144,
+  /** Rules of one workspace or session that end by themselves, and how often those that are over are taken out of their files. */
+  timedRulesMax: 256,
+  timedLookMs: 60_000,
+  /** Changes of policies that the page lists. */
+  policyHistoryMax: 500,
+  /** Folders of workspaces that the page lists. */
+  policyWorkspacesMax: 1_000,
 } as const

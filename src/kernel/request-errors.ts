@@ -33,6 +33,7 @@ export const REQUEST_ERRORS = {
     means: 'A web page of another origin calls the gate’s tools. Nothing of it was looked at.',
   },
   login_not_found: { to: 'operator', exit: 1, means: 'No page is logged in by this id.' },
+  passkey_not_found: { to: 'operator', exit: 1, means: 'No passkey is registered by this id.' },
   page_off: { to: 'operator', exit: 1, means: 'The daemon has no page: it was started without one.' },
   terminal_unsafe: {
     to: 'operator',

@@ -12,6 +12,7 @@ import { toCredential } from './credential-entries.ts'
 import { entriesOf, isListOrNone, valueAt } from './entries.ts'
 import { parseHostPattern, type HostPattern } from './hosts.ts'
 import { assembleGateway } from './gateway-section.ts'
+import { parseExpiry } from './host-commands/schema.ts'
 import { assembleHostCommands } from './host-commands/section.ts'
 import { formatPlace } from './place.ts'
 import type { Layer } from './layers.ts'
@@ -167,8 +168,14 @@ export function toRule(entry: RuleEntry, from: Place, plane: Plane): EffectiveRu
     plane,
     scrub: entry.scrub ?? 'replace',
     ...(entry.own_credentials && { ownCredentials: entry.own_credentials }),
+    ...expiryOf(entry),
     from,
   }
+}
+
+function expiryOf({ expires }: RuleEntry): Pick<EffectiveRule, 'expiresAt'> {
+  const expiresAt = expires === undefined ? undefined : parseExpiry(expires)
+  return expiresAt === undefined ? {} : { expiresAt }
 }
 
 function toEffectiveRoute(entry: RouteEntryShape, from: Place, plane: Plane): EffectiveRoute {
@@ -200,6 +207,8 @@ export function ruleProblems(rule: EffectiveRule, written: RuleEntry): Diagnosti
   const { from, action } = rule
   const say = (message: string): Diagnostic => ({ ...from, message: `rule "${rule.id}": ${message}` })
   const isWritten = (key: keyof RuleEntry): boolean => written[key] !== undefined
+  // What it denies would be open again with nobody having said so.
+  if (action === 'deny' && isWritten('expires')) return [say('a denial has no end: remove expires, and the rule when it is over')]
   if (rule.protocol === 'tcp') return tcpProblems(written).map(say)
   const found: Diagnostic[] = []
   if (action === 'deny') {

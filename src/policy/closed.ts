@@ -4,8 +4,10 @@ import type { Policy } from './model.ts'
 /** The same policy when nothing passes any more: every decision is this refusal, and no credential is bound to anything. I9 */
 export function closedPolicy(policy: Policy, refusal: Refusal): Policy {
   const deny = { action: 'deny', refusal } as const
-  return {
-    ...policy,
+  const { nextEnd: _nextEnd, ...rest } = policy
+  const closed: Policy = {
+    ...rest,
+    asOf: () => closed,
     decide: () => deny,
     decideTunnel: () => deny,
     decideRoute: () => deny,
@@ -19,4 +21,5 @@ export function closedPolicy(policy: Policy, refusal: Refusal): Policy {
     mcpServers: [],
     hostCommands: { ...policy.hostCommands, mode: { value: 'disabled' } },
   }
+  return closed
 }

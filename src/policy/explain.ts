@@ -13,7 +13,7 @@ import {
   type ExplainedCredential,
 } from './explain-credentials.ts'
 import { isInForce, OPEN_RULE } from './modes.ts'
-import type { AllowedRule, Facts, NetworkMode, Plane, Policy } from './model.ts'
+import type { AllowedRule, Facts, Plane, Policy } from './model.ts'
 import { matchesPath, pathOf, splitPath, type PathPattern } from './paths.ts'
 import { parseRule, type ParsedRule } from './ranking.ts'
 import { readRouteUrl } from './routes.ts'
@@ -67,7 +67,7 @@ export function explainRequest(policy: Policy, url: string, method: string): Exp
       id: rule.rule.id,
       at: formatPlace(rule.rule.from),
       action: rule.rule.action,
-      ...mismatch(rule, facts, policy.effective.mode.value, isUnread),
+      ...mismatch(rule, facts, policy, isUnread),
     }))
   const refusal = decision.action === 'deny' ? decision.refusal : policy.judgeName(facts.host, decision.rule)
   const common = {
@@ -177,9 +177,12 @@ function isBlind(policy: Policy, facts: Facts): boolean {
 function mismatch(
   { rule, ports, methods, paths }: ParsedRule,
   facts: Facts,
-  mode: NetworkMode,
+  { effective: { mode: said }, at }: Policy,
   isUnread: boolean,
 ): { matches: boolean; why: string } {
+  const mode = said.value
+  if (rule.expiresAt !== undefined && (at === undefined || at >= rule.expiresAt))
+    return { matches: false, why: `its time is over: it ended at ${new Date(rule.expiresAt).toISOString()}` }
   if (rule.restricted !== true && !isInForce(rule, mode)) return { matches: false, why: `network.mode: ${mode} leaves it without effect` }
   if (!ports.has(facts.port)) return { matches: false, why: `port ${facts.port} is not among ${rule.ports.join(', ')}` }
   if (rule.protocol === 'tcp') return { matches: false, why: 'it is about tcp connections, not about HTTP requests' }

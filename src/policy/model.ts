@@ -153,6 +153,12 @@ export type Policy = {
   readonly warnings: readonly Diagnostic[]
   /** Every part with the place it came from. */
   readonly effective: EffectivePolicy
+  /** The same as it holds at a moment, in milliseconds since 1970. Until one is named, rules of the network that end are none. */
+  asOf(now: number): Policy
+  /** The moment that it holds at. */
+  readonly at?: number
+  /** When the next of its rules of the network ends. */
+  readonly nextEnd?: number
   /** SHA-256 in hex over what the policy says, wherever it is written. */
   readonly digest: string
 }
@@ -205,6 +211,8 @@ export type EffectiveRule = {
   readonly plane: Plane
   readonly scrub: ScrubMode
   readonly ownCredentials?: OwnCredentials
+  /** Milliseconds since 1970. From then on the rule is none. */
+  readonly expiresAt?: number
   /** From a file that may only take away: it denies or asks about what the others allow. */
   readonly restricted?: true
   readonly from: Place

@@ -4,9 +4,10 @@ import { judgeAddresses, judgeName } from './addresses.ts'
 import { assemble, formatDiagnostic } from './assemble.ts'
 import { findConflicts } from './conflicts.ts'
 import { compileCredentials, partsOf, placeholdersOf } from './credentials.ts'
+import { readDocument } from './document.ts'
 import { findResourceProblems, grantSecrets, routeOnlyOf } from './grants.ts'
 import { readLayers, type PolicyInput, type Sources } from './layers.ts'
-import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, Policy } from './model.ts'
+import type { CredentialBinding, Diagnostic, EffectiveCredential, EffectivePolicy, EffectiveRule, Policy } from './model.ts'
 import { findNames } from './names.ts'
 import { parseRule } from './ranking.ts'
 import { withRestricted } from './gateway-section.ts'
@@ -16,6 +17,7 @@ import { readRestricted } from './restricted.ts'
 import { toRoute } from './routes.ts'
 import { compileRules } from './rules.ts'
 import { filesystemOf, sessionOf } from './sections.ts'
+import { shapeProblems } from './shape.ts'
 import { findTcpPorts } from './tcp-ports.ts'
 
 export type {
@@ -103,6 +105,12 @@ export function checkPolicy(
   return { errors: inOrder([...errors, ...untrusted]), warnings, isMissing }
 }
 
+/** What is wrong with one file by itself: its YAML and its shape, whatever the files are that it stands among. */
+export function checkFile(file: string, text: string): readonly Diagnostic[] {
+  const { document, errors } = readDocument(file, text)
+  return document === undefined ? errors : [...errors, ...shapeProblems(document).map(({ diagnostic }) => diagnostic)]
+}
+
 /** What a restricted file says beyond denials and questions, each by name: what trusting it would allow. And what is wrong with it. */
 export function inspectRestricted(input: PolicyInput): { readonly errors: readonly Diagnostic[]; readonly allows: readonly Diagnostic[] } {
   const { errors, untrusted } = readRestricted([input])
@@ -141,7 +149,9 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
     build,
   }
 
-  function build(warnings: readonly Diagnostic[]): Policy {
+  function build(warnings: readonly Diagnostic[], at?: number): Policy {
+    const standing = rules.filter(({ rule }) => !isOver(rule, at))
+    const ends = standing.flatMap(({ rule }) => rule.expiresAt ?? [])
     const credentials = effective.credentials.map(toBinding)
     const bindings = new Map(credentials.map((credential) => [credential.id, credential]))
     const { seePaths, ...bound } = compileCredentials(parts, bindings, routeOnlyOf(effective))
@@ -151,10 +161,10 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       rules: [...effective.rules, ...restricted.rules],
       ...withRestricted(effective, restricted),
     }
-    const compiled = compileRules([...rules, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths)
-    return {
+    const compiled = compileRules([...standing, ...restricted.rules.map(parseRule)], effective.mode.value, seePaths)
+    const policy: Policy = {
       ...compiled,
-      tcpPorts: findTcpPorts(rules, effective.mode.value, compiled.decideTunnel),
+      tcpPorts: findTcpPorts(standing, effective.mode.value, compiled.decideTunnel),
       routes: effective.routes.map(toRoute),
       judgeAddresses,
       judgeName,
@@ -170,9 +180,18 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,
+      asOf: (now) => (rules.every(({ rule }) => rule.expiresAt === undefined) ? policy : build(warnings, now)),
+      ...(at !== undefined && { at }),
+      ...(ends.length > 0 && { nextEnd: Math.min(...ends) }),
       digest: digestOf(whole),
     }
+    return policy
   }
+}
+
+/** Where no moment is known a rule that ends is none: it could be over. I9 */
+function isOver({ expiresAt }: Pick<EffectiveRule, 'expiresAt'>, at: number | undefined): boolean {
+  return expiresAt !== undefined && (at === undefined || at >= expiresAt)
 }
 
 const UNTRUSTED = "a workspace's own policy may only deny or ask until it is trusted"

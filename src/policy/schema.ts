@@ -6,7 +6,7 @@ import { parseResource } from './resources.ts'
 import { McpSection, McpServerEntry } from './schema-mcp.ts'
 import { Filesystem, Session } from './schema-session.ts'
 import { Gateway } from './gateway-section.ts'
-import { HostCommands, PresenceSection } from './host-commands/schema.ts'
+import { Expiry, HostCommands, PresenceSection } from './host-commands/schema.ts'
 import { parseUpstream } from './routes.ts'
 import { parseSource } from './sources.ts'
 
@@ -40,6 +40,7 @@ export const Rule = z.strictObject({
     .enum(['drop', 'deny', 'pass'])
     .optional()
     .describe('What becomes of credentials that the agent sends itself. Default: drop where one is written.'),
+  expires: Expiry.optional().describe('From this day or moment on the rule is none. Of rules that allow or ask.'),
 })
 
 export const SecretEntry = z.strictObject({

@@ -37,6 +37,8 @@ export type Reloading = {
    * it has found twice: nobody watched those files while they were written. Never rejects.
    */
   reload(parts: ReloadParts, isRetry: boolean): Promise<boolean>
+  /** Takes away what ended by itself. From the policy that is in force: whatever is wrong with files since, an end is an end. */
+  end(parts: ReloadParts): void
   /** The same with these values of secrets. @throws what is wrong with policy or values: then the old ones stay in force */
   replaceSecrets(parts: ReloadParts, bundle: SecretBundle): Promise<void>
   /** The same for the policy alone, when somebody waits for it. @throws what is wrong with it */
@@ -54,6 +56,13 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
   let isRevoked = false
   /** Why the last reload failed, and what a retry has found since. */
   let failing: { readonly reason: string; found?: string } | undefined
+
+  function endRules(reloading: ReloadParts): void {
+    const now = parts.system.now()
+    if ((current.policy.nextEnd ?? Infinity) > now) return
+    const cut = putInForce({ ...current, policy: current.policy.asOf(now), generation: current.generation + 1 }, reloading)
+    reloading.log.info({ policy: current.policy.digest, cut }, 'rules of the policy have ended')
+  }
 
   /** I18: in one turn, so that nothing begins under the one and goes on under the other. */
   function putInForce(next: Enforced, { live, retire }: ReloadParts): number {
@@ -111,6 +120,7 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
       await replace(next, reloading)
       return true
     },
+    end: endRules,
     replaceSecrets: replaceWith,
     replacePolicy: replaceWith,
     wipe(reloading, reason) {
@@ -132,8 +142,8 @@ function faultOf(error: unknown): { code: string; reason: string } {
 }
 
 function read(parts: EnforcementParts, generation: number, values?: Readonly<Record<string, string>>): Enforced {
-  const { loadPolicy, hasLease } = parts
-  const policy = loadPolicy()
+  const { loadPolicy, hasLease, system } = parts
+  const policy = loadPolicy().asOf(system.now())
   if (policy.isLeaseRequired && !hasLease) {
     throw new SallyportError('config_invalid', 'the policy requires a lease (network.lease), and none is given', {
       hint: 'set SALLYPORT_LEASE for this gate and for the agent',

@@ -154,7 +154,8 @@ export async function openSidecar(config: SidecarConfig, log: Log, system: Syste
   const change = serially((run: () => Promise<unknown>) => run())
   const reload = (isRetry: boolean): Promise<boolean> => change(() => reloading.reload(replaced, isRetry)) as Promise<boolean>
   const onChange = (): void => void reload(reloading.isFailing)
-  parts.use(watchFiles(reloading.files, onChange, () => reloading.isFailing))
+  const onLook = (): void => reloading.end(replaced)
+  parts.use(watchFiles(reloading.files, onChange, () => reloading.isFailing, onLook))
   controlled?.serve({
     reloading,
     replaced,

@@ -5,12 +5,18 @@ import { LIMITS } from '../kernel/limits.ts'
 /**
  * Calls `onChange` when one of the files has changed and then kept still for one look, so that a half-written one is not
  * read. Looked at by time: notifications miss files behind bind mounts and links that are swapped. While `isFailing` it is
- * called at every look: what is wrong may be put right in a file that nobody knows of yet.
+ * called at every look: what is wrong may be put right in a file that nobody knows of yet. `onLook` is called at each.
  */
-export function watchFiles(files: () => readonly string[], onChange: () => void, isFailing: () => boolean): Disposable {
+export function watchFiles(
+  files: () => readonly string[],
+  onChange: () => void,
+  isFailing: () => boolean,
+  onLook: () => void = () => undefined,
+): Disposable {
   let settled = fingerprint(files())
   let last = settled
   const timer = setInterval(() => {
+    onLook()
     const now = fingerprint(files())
     if (now === last && (now !== settled || isFailing())) {
       onChange()

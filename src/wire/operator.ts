@@ -68,9 +68,6 @@ export const OPERATOR_HEADER = 'sallyport-operator'
 export const AnswerRequest = Answer.extend({ proof: PresenceProof.exactOptional() })
 export type AnswerRequest = z.infer<typeof AnswerRequest>
 
-/** A change that is taken back, with the proof that allowing it took. */
-export const RevertRequest = z.strictObject({ proof: PresenceProof })
-
 /** A change that was proposed and applied. */
 export type ProposalView = {
   readonly id: string
@@ -98,12 +95,16 @@ export const QuestionQuery = z.strictObject({
 /** Lines of the events: what waits at the beginning, then what becomes of it. */
 export type QuestionLine = { readonly pending: readonly Question[] } | { readonly event: QuestionEvent }
 
+export type LoginWay = 'link' | 'password' | 'passkey'
+
 /** Who has a page open. The token itself is shown once, to who has it. */
 export type LoginView = {
   readonly id: string
   readonly createdAt: number
   readonly usedAt: number
   readonly endsAt: number
+  /** How it began. */
+  readonly way: LoginWay
   /** What the browser calls itself: its own words. */
   readonly browser: string
 }

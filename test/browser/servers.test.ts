@@ -50,7 +50,6 @@ test('a server with a secret is added with the keyboard: `${` offers the secrets
   assert.equal(await form().count(), 1)
   await value.pressSequentially('secret:GITH')
   assert.equal(await offered({}).count(), 1)
-  await inspectView(tab, 'servers-completion')
   await value.press('Enter')
   assert.equal(await value.inputValue(), '${secret:GITHUB_TOKEN}')
   await inspectView(tab, 'servers-form')

@@ -28,7 +28,7 @@ async function operator() {
   const home = join(path, '.sallyport')
   await mkdir(home, { mode: 0o700 })
   const log = keptLog()
-  const presence = await openPresence({ home, system, log, systemPrompt: noPrompt })
+  const presence = await openPresence({ home, system, log, audit: async () => undefined, systemPrompt: noPrompt })
   const addRoutes: Parameters<typeof openOperatorApi>[1] = (app) => {
     app.get('/v1/approver', () => ({ available: presence.available }))
     app.post('/v1/approver/password', async ({ body }) => {

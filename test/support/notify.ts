@@ -155,7 +155,7 @@ export async function notifying(yaml: string, options: { secrets?: Record<string
   const log = keptLog()
   const desk = new Desk()
   const pauses = new Pauses()
-  const presence = await openPresence({ home, system, log, systemPrompt: noPrompt })
+  const presence = await openPresence({ home, system, log, audit: async () => undefined, systemPrompt: noPrompt })
   const notify = await openNotify({
     home,
     approvals: desk,

@@ -5,7 +5,11 @@ import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type { AuditEvent } from '../../src/audit/audit.ts'
 import { openApprovals, type Approvals } from '../../src/controller/approvals/approvals.ts'
+import { requirePresence } from '../../src/controller/operator/acts.ts'
+import { addFeedRoute, tellQuestions, type FeedSources } from '../../src/controller/operator/feed-routes.ts'
 import { addOpenRoute } from '../../src/controller/operator/login-routes.ts'
+import { addLoginWays } from '../../src/controller/operator/login-ways.ts'
+import { addPasskeyRoutes } from '../../src/controller/operator/passkey-routes.ts'
 import { Logins } from '../../src/controller/operator/logins.ts'
 import { openOperatorApi } from '../../src/controller/operator/operator.ts'
 import { addQuestionRoutes } from '../../src/controller/operator/question-routes.ts'
@@ -47,7 +51,15 @@ const FILES: ReadonlyMap<string, PageFile> = new Map([
 ])
 
 /** The operator's API of a daemon, on its socket and on loopback, with real questions and real presence. Sessions it has none. */
-export async function openOperator(options: { system?: System; systemPrompt?: SystemPrompt; isWatched?: boolean } = {}): Promise<Operator> {
+export async function openOperator(
+  options: {
+    system?: System
+    systemPrompt?: SystemPrompt
+    isWatched?: boolean
+    /** In place of a page that is none. */
+    files?: ReadonlyMap<string, PageFile>
+  } = {},
+): Promise<Operator> {
   const { system = realSystem, systemPrompt = noPrompt, isWatched = true } = options
   await using parts = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-operator-'))
@@ -72,14 +84,22 @@ export async function openOperator(options: { system?: System; systemPrompt?: Sy
   const watching = new AbortController()
   parts.defer(() => watching.abort())
   if (isWatched) approvals.watch('terminal', watching.signal)
-  const presence = await openPresence({ home, system, log, systemPrompt })
+  const presence = await openPresence({ home, system, log, audit: async (event) => void audited.push(event), systemPrompt })
   const logins = parts.use(new Logins(system))
   const sessions = { list: () => [] } as unknown as Sessions
+  const audit = { append: async (event: AuditEvent) => void audited.push(event) }
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
+    requirePresence(app, presence, surface)
     addSessionRoutes(app, sessions, () => [])
-    addQuestionRoutes(app, { approvals, presence, audit: { append: async (event) => void audited.push(event) } }, surface)
+    addQuestionRoutes(app, { approvals, presence, audit }, surface)
   }
-  const web = parts.use(await openWeb({ port: 0, logins, addRoutes: (app) => addRoutes(app, 'web'), files: FILES, log }))
+  const addToPage = (app: FastifyInstance): void => {
+    addRoutes(app, 'web')
+    addPasskeyRoutes(app, { approvals, presence, audit })
+    addLoginWays(app, { logins, presence, audit, log })
+    addFeedRoute(app, { questions: (until: AbortSignal) => tellQuestions(approvals, until) } as unknown as FeedSources)
+  }
+  const web = parts.use(await openWeb({ port: 0, logins, addRoutes: addToPage, files: options.files ?? FILES, log }))
   const socket = join(home, 'daemon.sock')
   parts.use(
     await openOperatorApi(

@@ -10,7 +10,7 @@ import { keptLog, purpose } from './presence.ts'
  * proof and a number for the question, with what came of it. An empty line breaks off what is being asked.
  */
 const [, , home = ''] = process.argv
-const presence = await openPresence({ home, system, log: keptLog() })
+const presence = await openPresence({ home, system, log: keptLog(), audit: async () => undefined })
 const say = (line: unknown): void => void process.stdout.write(`${JSON.stringify(line)}\n`)
 let gone = new AbortController()
 

@@ -74,7 +74,7 @@ export async function presenceHome(folder?: string): Promise<Home> {
     file: join(home, 'approver.json'),
     clock,
     log,
-    open: (systemPrompt = noPrompt) => openPresence({ home, system: clock, log, systemPrompt }),
+    open: (systemPrompt = noPrompt) => openPresence({ home, system: clock, log, audit: async () => undefined, systemPrompt }),
     [Symbol.asyncDispose]: async () => own?.[Symbol.asyncDispose](),
   }
 }

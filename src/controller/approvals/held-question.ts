@@ -48,15 +48,11 @@ export function viewOf(held: Held, equals: number): Question {
     ...question,
     state: held.state === 'approved' ? 'approved' : claim === undefined ? 'pending' : 'claimed',
     ...(claim && { claimedBy: claim.by }),
-    ...(isWaiting(held) && equals > 1 && { bundle: bundleOf(held.key) }),
+    ...(isWaiting(held) && equals > 1 && { bundle: held.key }),
     ...(answer && { answer }),
     ...(settledAt !== undefined && { settledAt }),
     ...(note !== undefined && { note }),
   }
-}
-
-function bundleOf(key: string): string {
-  return key.slice(0, 16)
 }
 
 /** The answer that a grant gives to a further question. */

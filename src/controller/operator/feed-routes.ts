@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { FeedTopic, FeedTopics } from '../../wire/feed.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Sessions } from '../sessions/sessions.ts'
+import { cardOf } from './inbox-routes.ts'
 import { inEvents } from './line-answers.ts'
 
 /** What there is to tell of a topic, until the signal: it begins with what is so now where the topic tells a whole. */
@@ -32,8 +33,8 @@ export function addFeedRoute(app: FastifyInstance, sources: FeedSources): void {
 /** What waits, read when no event of it can be missed any more. Who reads it counts as somebody who watches. */
 export async function* tellQuestions(approvals: Approvals, signal: AbortSignal): AsyncGenerator<FeedTopics['questions'], void> {
   const events = approvals.watch('page', signal)
-  yield { pending: approvals.list({ state: 'pending' }) }
-  for await (const event of events) yield { event }
+  yield { pending: approvals.list({ state: 'pending' }).map(cardOf) }
+  for await (const { kind, question } of events) yield { event: { kind, question: cardOf(question) } }
 }
 
 export async function* tellSessions(sessions: Sessions, signal: AbortSignal): AsyncGenerator<FeedTopics['sessions'], void> {

@@ -3,7 +3,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { shown } from '../../kernel/shown.ts'
 import type { System } from '../../kernel/system.ts'
-import type { LoginView } from '../../wire/operator.ts'
+import type { LoginView, LoginWay } from '../../wire/operator.ts'
 
 /** A page that is logged in. `ended` is aborted when it is revoked or over: what streams to it stops then. */
 export type Login = { readonly id: string; readonly ended: AbortSignal }
@@ -12,10 +12,13 @@ type Kept = {
   readonly id: string
   readonly token: string
   readonly browser: string
+  readonly way: LoginWay
   /** When it began as the operator's clock has it, and by the clock that nobody sets. */
   readonly createdAt: number
   readonly beganMs: number
   usedMs: number
+  /** Calls of it that are not over, as the feed of a page that is kept open. */
+  open: number
   readonly end: AbortController
   readonly over: NodeJS.Timeout
 }
@@ -59,9 +62,16 @@ export class Logins implements Disposable {
       this.end(found.login)
       throw loginRequired('the link was used already, and what it opened is closed now')
     }
+    const login = this.begin(browser, 'link')
+    found.login = login.id
+    return login
+  }
+
+  /** The token of a new login, of somebody who was looked at by other means than a ticket. */
+  begin(browser: string, way: LoginWay): { readonly id: string; readonly token: string } {
+    this.#forget()
     const token = this.#secret()
     const id = this.#system.random(6).toString('hex')
-    found.login = id
     const end = new AbortController()
     const elapsed = this.#system.elapsed()
     const over = setTimeout(() => this.end(id), LIMITS.loginLifeMs).unref()
@@ -69,9 +79,11 @@ export class Logins implements Disposable {
       id,
       token: hashOf(token),
       browser: shown(browser),
+      way,
       createdAt: this.#system.now(),
       beganMs: elapsed,
       usedMs: elapsed,
+      open: 0,
       end,
       over,
     })
@@ -88,6 +100,22 @@ export class Logins implements Disposable {
     return { id: found.id, ended: found.end.signal }
   }
 
+  /** A call of a login that goes on: while it does the login is not idle. What is given back ends it. */
+  hold(id: string): Disposable {
+    const found = [...this.#logins.values()].find((login) => login.id === id)
+    if (found === undefined) return { [Symbol.dispose]: () => undefined }
+    found.open += 1
+    let isOver = false
+    return {
+      [Symbol.dispose]: () => {
+        if (isOver) return
+        isOver = true
+        found.open -= 1
+        found.usedMs = this.#system.elapsed()
+      },
+    }
+  }
+
   /** Counts what was refused. How often in this minute. */
   failed(): number {
     const elapsed = this.#system.elapsed()
@@ -99,13 +127,17 @@ export class Logins implements Disposable {
   list(): LoginView[] {
     this.#forget()
     const elapsed = this.#system.elapsed()
-    return [...this.#logins.values()].map(({ id, createdAt, beganMs, usedMs, browser }) => ({
-      id,
-      createdAt,
-      usedAt: createdAt + Math.round(usedMs - beganMs),
-      endsAt: createdAt + Math.round(Math.min(beganMs + LIMITS.loginLifeMs, Math.max(usedMs, elapsed) + LIMITS.loginIdleMs) - beganMs),
-      browser,
-    }))
+    return [...this.#logins.values()].map(({ id, createdAt, beganMs, usedMs: lastMs, open, browser, way }) => {
+      const usedMs = open > 0 ? elapsed : lastMs
+      return {
+        id,
+        createdAt,
+        usedAt: createdAt + Math.round(usedMs - beganMs),
+        endsAt: createdAt + Math.round(Math.min(beganMs + LIMITS.loginLifeMs, usedMs + LIMITS.loginIdleMs) - beganMs),
+        browser,
+        way,
+      }
+    })
   }
 
   /** False when there is none of this id. */
@@ -129,7 +161,7 @@ export class Logins implements Disposable {
 
   #endLeastUsed(but: string): void {
     const others = [...this.#logins.values()].filter(({ id }) => id !== but)
-    const [least] = others.toSorted((a, b) => a.usedMs - b.usedMs)
+    const [least] = others.toSorted((a, b) => Number(a.open > 0) - Number(b.open > 0) || a.usedMs - b.usedMs)
     if (least !== undefined) this.end(least.id)
   }
 
@@ -137,8 +169,8 @@ export class Logins implements Disposable {
   #forget(): void {
     const elapsed = this.#system.elapsed()
     for (const [hash, { madeMs }] of this.#tickets) if (elapsed - madeMs > LIMITS.openTicketMs) this.#tickets.delete(hash)
-    for (const { id, beganMs, usedMs } of this.#logins.values())
-      if (elapsed - usedMs > LIMITS.loginIdleMs || elapsed - beganMs > LIMITS.loginLifeMs) this.end(id)
+    for (const { id, beganMs, usedMs, open } of this.#logins.values())
+      if ((open === 0 && elapsed - usedMs > LIMITS.loginIdleMs) || elapsed - beganMs > LIMITS.loginLifeMs) this.end(id)
   }
 }
 

@@ -1,12 +1,18 @@
 import type { FastifyReply } from 'fastify'
 import { SallyportError } from '../../kernel/errors.ts'
-import type { PresenceProof } from '../../wire/question.ts'
+import type { Answer, PresenceProof } from '../../wire/question.ts'
+import type { ProofPurpose } from '../presence/presence.ts'
 import type { Surface } from './route-table.ts'
 
 /** A page knows no process: one that it names would be a guess at somebody's. @throws presence_required */
 export function refuseForeign(proof: PresenceProof, surface: Surface, hint: string): void {
   if (surface === 'web' && proof.kind === 'system')
     throw new SallyportError('presence_required', 'the operating system is asked from a terminal only', { hint })
+}
+
+/** What the proof of an answer is given for: this question, and all of the answer but what the agent is told. */
+export function answerPurpose(question: string, { digest, decision, scope, rule, expiresAt }: Omit<Answer, 'message'>): ProofPurpose {
+  return { digest, decision, scope, question, rule, expiresAt }
 }
 
 /** Aborted when the client is gone before it has its answer. */

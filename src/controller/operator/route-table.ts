@@ -5,11 +5,12 @@ import { SallyportError } from '../../kernel/errors.ts'
 export type Surface = 'socket' | 'web'
 
 /**
- * What a call has to prove besides that it comes from the operator (the socket's owner, or a login): nothing more, the tier that the
- * question asks for, the operator's password, which its handler asks for; or, asked for before its handler is reached, the password or a
- * passkey: always (`proof`), or where the operator has one (`act`).
+ * What a call has to prove besides that it comes from the operator (the socket's owner, or a login): nothing more, or the tier that the
+ * question asks for. Asked for before its handler is reached: the password or a passkey, always (`proof`) or where the operator has one
+ * (`act`); for what would lower what the operator has, a passkey where there is one, else the password where that is (`strongest`). A
+ * first password is set with a passkey where there is one; with a password before, the handler asks for that (`password`).
  */
-type RoutePresence = 'T0' | 'question' | 'password' | 'act' | 'proof'
+export type RoutePresence = 'T0' | 'question' | 'password' | 'act' | 'strongest' | 'proof'
 
 type Row = {
   readonly presence: RoutePresence
@@ -59,16 +60,43 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'GET /v1/questions': { presence: 'T0', on: BOTH },
   'GET /v1/questions/events': { presence: 'T0', on: BOTH },
   'GET /v1/questions/:id': { presence: 'T0', on: BOTH },
+  'GET /v1/questions/cards': { presence: 'T0', on: ['web'] },
+  'GET /v1/questions/:id/presented': { presence: 'T0', on: ['web'] },
   'POST /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
   'DELETE /v1/questions/:id/claim': { presence: 'T0', on: BOTH },
   'POST /v1/questions/:id/answer': { presence: 'question', on: BOTH },
+  'POST /v1/questions/:id/challenge': { presence: 'T0', on: ['web'] },
+  'POST /v1/presence/challenge': { presence: 'T0', on: ['web'] },
+  'GET /v1/policies': { presence: 'T0', on: ['web'] },
+  'POST /v1/policies/check': { presence: 'T0', on: ['web'] },
+  'POST /v1/policies/changes/preview': { presence: 'T0', on: ['web'] },
+  'POST /v1/policies/changes': { presence: 'act', on: ['web'] },
+  'GET /v1/policies/effective': { presence: 'T0', on: ['web'] },
+  'POST /v1/policies/explain': { presence: 'T0', on: ['web'] },
+  'GET /v1/policies/schema': { presence: 'T0', on: ['web'] },
+  'GET /v1/policies/history': { presence: 'T0', on: ['web'] },
+  'GET /v1/policies/history/:id': { presence: 'T0', on: ['web'] },
+  'POST /v1/policies/history/:id/revert': { presence: 'act', on: ['web'] },
+  // Narrows what is allowed: as quick as a denial.
+  'POST /v1/policies/remembered/:id/forget': { presence: 'T0', on: ['web'] },
+  'POST /v1/policies/trust': { presence: 'act', on: ['web'] },
+  'POST /v1/policies/trust/withdraw': { presence: 'T0', on: ['web'] },
   'GET /v1/proposals': { presence: 'T0', on: BOTH },
-  'POST /v1/proposals/:id/revert': { presence: 'password', on: BOTH },
+  'POST /v1/proposals/:id/revert': { presence: 'proof', on: BOTH },
   'GET /v1/approver': { presence: 'T0', on: BOTH },
   'POST /v1/approver/password': { presence: 'password', on: BOTH },
+  'GET /v1/passkeys': { presence: 'T0', on: ['web'] },
+  'POST /v1/passkeys/challenge': { presence: 'T0', on: ['web'] },
+  'POST /v1/passkeys': { presence: 'strongest', on: ['web'] },
+  'PATCH /v1/passkeys/:id': { presence: 'act', on: ['web'] },
+  'DELETE /v1/passkeys/:id': { presence: 'strongest', on: ['web'] },
   // A login makes no other: who opens the page is at the socket.
   'POST /v1/open': { presence: 'T0', on: ['socket'] },
   'POST /v1/login': { presence: 'T0', on: ['web'], isOpen: true },
+  'GET /v1/login/ways': { presence: 'T0', on: ['web'], isOpen: true },
+  'POST /v1/login/password': { presence: 'T0', on: ['web'], isOpen: true },
+  'POST /v1/login/passkey/challenge': { presence: 'T0', on: ['web'], isOpen: true },
+  'POST /v1/login/passkey': { presence: 'T0', on: ['web'], isOpen: true },
   'GET /v1/logins': { presence: 'T0', on: BOTH },
   'DELETE /v1/logins/:id': { presence: 'T0', on: BOTH },
 }
@@ -90,6 +118,25 @@ export function onlyListed(app: FastifyInstance, surface: Surface, isFile: (path
 export function rowOf(request: FastifyRequest): Row | undefined {
   const key = `${request.method} ${request.routeOptions.url ?? ''}`
   return Object.hasOwn(ROUTES, key) ? ROUTES[key] : undefined
+}
+
+/** The row of a call that is not made yet, by the path that it will ask for. */
+export function rowAt(method: string, path: string): Row | undefined {
+  const parts = (path.split('?')[0] ?? '').split('/')
+  const isMeant = (key: string): boolean => {
+    const [verb, pattern = ''] = key.split(' ')
+    const wanted = pattern.split('/')
+    return (
+      verb === method &&
+      wanted.length === parts.length &&
+      wanted.every((one, at) => one === parts[at] || (one.startsWith(':') && parts[at] !== ''))
+    )
+  }
+  // One that is written out is meant before one with a place to fill.
+  const [found] = Object.keys(ROUTES)
+    .filter(isMeant)
+    .toSorted((a, b) => a.split(':').length - b.split(':').length)
+  return found === undefined ? undefined : ROUTES[found]
 }
 
 export function unknownRoute({ method, url }: { readonly method: string; readonly url: string }): SallyportError {

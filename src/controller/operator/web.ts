@@ -76,11 +76,15 @@ function letIn({ logins, files }: WebOptions, request: FastifyRequest, reply: Fa
   refuseForeign(request.raw, port, isFile)
   if (isFile || rowOf(request)?.isOpen === true) return
   request.login = logins.check(bearerOf(request.raw))
-  const { ended } = request.login
+  const { ended, id } = request.login
+  const call = logins.hold(id)
   // What streams to a page ends with its login.
   const end = (): void => void reply.raw.destroy()
   ended.addEventListener('abort', end, { once: true })
-  reply.raw.on('close', () => ended.removeEventListener('abort', end))
+  reply.raw.on('close', () => {
+    ended.removeEventListener('abort', end)
+    call[Symbol.dispose]()
+  })
 }
 
 /** A guess is answered, and costs its connection; a flood of them is not answered. Right tokens are never held up by wrong ones. */

@@ -11,8 +11,12 @@ import { passwordFileText, readPasswordFile, type PasswordRecord } from './passw
 
 export type Password = {
   isSet(): boolean
+  /** There is one, or there may be: its file is damaged. */
+  isThere(): boolean
   /** Resolves for the right one. @throws presence_failed */
   verify(password: Secret, signal: AbortSignal): Promise<void>
+  /** The same from a stranger, with waits of its own, in memory: anybody on this machine may try, and must hold up nobody. @throws presence_failed */
+  knock(password: Secret): Promise<void>
   /** @throws presence_failed, config_invalid */
   set(old: Secret | undefined, next: Secret, signal: AbortSignal): Promise<void>
 }
@@ -30,6 +34,7 @@ export async function openPassword(file: string, system: System, log: Log): Prom
   let openAt = system.elapsed() + (record === undefined ? 0 : remainingMs(record, system.now()))
   const turns = createTurns(1)
   let underWay = 0
+  const door = openDoor(system)
 
   const inTurn = async <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
     if (underWay >= LIMITS.approverAttemptsMax) throw failed('too many passwords wait to be looked at', 'try again in a moment')
@@ -51,19 +56,24 @@ export async function openPassword(file: string, system: System, log: Log): Prom
     }
   }
 
-  const attempt = async (password: Secret): Promise<PasswordRecord> => {
+  const usable = (): PasswordRecord => {
     if (problem !== undefined) throw damaged(file, problem)
     if (record === undefined) throw failed('no password of the operator is set', 'set one: sallyport approver password')
+    return record
+  }
+
+  const attempt = async (password: Secret): Promise<PasswordRecord> => {
+    const known = usable()
     const waitMs = openAt - system.elapsed()
     // Not looked at, so not counted: it says nothing of the password, be it right or wrong.
     if (waitMs > 0) throw failed(`after a wrong password the next is looked at in ${seconds(waitMs)}`, 'wait, then give the right one')
-    const counted = { ...record, failures: record.failures + 1, attemptAt: system.now() }
+    const counted = { ...known, failures: known.failures + 1, attemptAt: system.now() }
     // On disk before it is looked at: ending the daemon in the middle gives no guess for free.
     await write(counted)
     record = counted
     openAt = system.elapsed() + waitOf(counted.failures)
-    const isRight = timingSafeEqual(await stretch(password, record), Buffer.from(record.key, 'hex'))
-    if (!isRight) throw failed('the password is wrong', `the next is looked at in ${seconds(openAt - system.elapsed())}`)
+    if (!(await isRight(password, known)))
+      throw failed('the password is wrong', `the next is looked at in ${seconds(openAt - system.elapsed())}`)
     record = { ...counted, failures: 0 }
     openAt = system.elapsed()
     return record
@@ -71,6 +81,8 @@ export async function openPassword(file: string, system: System, log: Log): Prom
 
   return {
     isSet: () => record !== undefined,
+    isThere: () => record !== undefined || problem !== undefined,
+    knock: async (given) => door.knock(given, usable()),
     verify: (password, signal) =>
       inTurn(signal, async () => {
         const right = await attempt(password)
@@ -79,19 +91,44 @@ export async function openPassword(file: string, system: System, log: Log): Prom
       }),
     set: (old, next, signal) =>
       inTurn(signal, async () => {
-        if (problem !== undefined) throw damaged(file, problem)
         checkChosen(next)
-        if (record !== undefined) {
+        if (problem !== undefined || record !== undefined) {
+          usable()
           if (old === undefined) throw failed('a password is set already', 'give the old one too: sallyport approver password asks for it')
           await attempt(old)
         }
         const fresh = { version: 1, ...newStretching(system), key: '', failures: 0, attemptAt: system.now() } as const
         const made: PasswordRecord = { ...fresh, key: (await stretch(next, fresh)).toString('hex') }
-        if (record === undefined) await create(file, made, system)
-        else await write(made)
+        await (record === undefined ? create(file, made, system) : write(made))
         record = made
       }),
   }
+}
+
+/** Where strangers try the password: one at a time, each wait twice the one before. */
+function openDoor(system: Pick<System, 'elapsed'>) {
+  let failures = 0
+  let openAt = 0
+  let isBusy = false
+  return {
+    async knock(given: Secret, record: PasswordRecord): Promise<void> {
+      const waitMs = openAt - system.elapsed()
+      if (waitMs > 0) throw failed(`after a wrong password the next is looked at in ${seconds(waitMs)}`, 'wait, or log in with a link')
+      if (isBusy) throw failed('another password is being looked at', 'try again in a moment')
+      isBusy = true
+      try {
+        failures = (await isRight(given, record)) ? 0 : failures + 1
+        openAt = system.elapsed() + waitOf(failures)
+      } finally {
+        isBusy = false
+      }
+      if (failures > 0) throw failed('the password is wrong', `the next is looked at in ${seconds(waitOf(failures))}`)
+    },
+  }
+}
+
+async function isRight(given: Secret, record: PasswordRecord): Promise<boolean> {
+  return timingSafeEqual(await stretch(given, record), Buffer.from(record.key, 'hex'))
 }
 
 /** Never over one that came after this daemon began: it could be the operator's own, put back. */

@@ -1,10 +1,13 @@
 import { join } from 'node:path'
+import type { AuditEvent } from '../../audit/audit.ts'
 import { SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import { Secret } from '../../kernel/secret.ts'
 import type { System } from '../../kernel/system.ts'
 import type { PresenceEvidence, PresenceProof, Tier } from '../../wire/question.ts'
+import { canonicalJson } from '../approvals/canonical.ts'
+import { openPasskeys, type Passkeys } from './passkeys.ts'
 import { openPassword } from './password.ts'
 import type { ProofPurpose, SystemPrompt } from './proof.ts'
 import { openSystemPrompt } from './system-prompt.ts'
@@ -34,12 +37,17 @@ export type Presence = {
    * @throws presence_failed when the old one is wrong or missing, or the file cannot be written; config_invalid for a new one of a wrong length
    */
   setPassword(old: Secret | undefined, next: Secret): Promise<void>
+  /** The password, from who is not let in yet: such guesses wait for themselves, and hold up no proof. @throws presence_failed */
+  knock(password: Secret): Promise<void>
+  readonly passkeys: Passkeys
   /** Tiers that could be proven here now. */
   readonly available: readonly Tier[]
+  /** What the operator has set up, also where it cannot be used now: a damaged file is not taken for none. */
+  readonly has: { readonly password: boolean; readonly passkey: boolean }
 }
 
 type Means = { readonly tier: Tier; readonly name: string }
-type Issued = ProofPurpose & { readonly until: number }
+type Issued = { readonly purpose: string; readonly until: number }
 
 const RANK: Readonly<Record<Tier, number>> = { T0: 0, T1: 1, T2: 2, T3: 3 }
 /** What each kind of proof can prove. A higher one is good for every lower tier: each of them is given for one question by one person. */
@@ -50,13 +58,16 @@ export type PresenceParts = {
   readonly home: string
   readonly system: System
   readonly log: Log
+  /** What a passkey did that it should not. */
+  readonly audit: (event: AuditEvent) => Promise<void>
   /** In place of that of the operating system. */
   readonly systemPrompt?: SystemPrompt
 }
 
-/** Who is at the keyboard, by tier: a key, the operator's password, the operating system. Passkeys (T3) are not taken yet. */
-export async function openPresence({ home, system, log, systemPrompt = openSystemPrompt() }: PresenceParts): Promise<Presence> {
+/** Who is at the keyboard, by tier: a key, the operator's password, the operating system, a passkey. */
+export async function openPresence({ home, system, log, audit, systemPrompt = openSystemPrompt() }: PresenceParts): Promise<Presence> {
   const password = await openPassword(join(home, 'approver.json'), system, log)
+  const passkeys = await openPasskeys({ file: join(home, 'passkeys.json'), system, log, audit })
   // Not by what is in it: evidence that was copied, or made up, is none.
   const issued = new WeakMap<PresenceEvidence, Issued>()
 
@@ -70,15 +81,13 @@ export async function openPresence({ home, system, log, systemPrompt = openSyste
       case 'system':
         return { tier: 'T2', name: await systemPrompt.confirm({ pid: proof.pid, startTime: proof.startTime }, of, signal) }
       case 'passkey':
-        throw new SallyportError('presence_failed', 'passkeys (T3) cannot be looked at yet', {
-          hint: 'name a lower tier for it in the policy, at "presence"',
-        })
+        return { tier: 'T3', name: `passkey "${await passkeys.verify(proof.response, of, signal)}"` }
     }
   }
 
   const issue = ({ tier, name }: Means, of: ProofPurpose): PresenceEvidence => {
     const evidence = Object.freeze({ tier, means: name, at: system.now(), digest: of.digest })
-    issued.set(evidence, { ...of, until: system.elapsed() + LIMITS.presenceEvidenceMs })
+    issued.set(evidence, { purpose: canonicalJson(of), until: system.elapsed() + LIMITS.presenceEvidenceMs })
     return evidence
   }
 
@@ -97,17 +106,22 @@ export async function openPresence({ home, system, log, systemPrompt = openSyste
       issued.delete(evidence)
       if (made === undefined) throw worthless('it was used before, or is not of this daemon')
       if (system.elapsed() > made.until) throw worthless('it is too old')
-      if (made.digest !== of.digest || made.decision !== of.decision || made.scope !== of.scope)
-        throw worthless('it was given for another question or another answer')
+      if (made.purpose !== canonicalJson(of)) throw worthless('it was given for another question or another answer')
       refuseLower(neededFor(tier, of), evidence.tier)
     },
+    knock: (given) => password.knock(given),
+    passkeys,
     setPassword: (old, next) => password.set(old, next, AbortSignal.timeout(LIMITS.daemonRequestMs)),
     get available() {
       return [
         'T0' as const,
         ...(password.isSet() ? (['T1'] as const) : []),
         ...(systemPrompt.problem() === undefined ? (['T2'] as const) : []),
+        ...(passkeys.isAny() ? (['T3'] as const) : []),
       ]
+    },
+    get has() {
+      return { password: password.isThere(), passkey: passkeys.isThere() }
     },
   }
 }

@@ -2,8 +2,17 @@ import { SallyportError } from '../../kernel/errors.ts'
 import type { Scope } from '../../wire/question.ts'
 import type { ProcessIdentity } from './process-identity.ts'
 
-/** What a proof is given for: with another digest, decision or scope it is worth nothing. */
-export type ProofPurpose = { readonly digest: string; readonly decision: 'allow' | 'deny'; readonly scope: Scope }
+/** What a proof is given for: with anything else in any of it, it is worth nothing. */
+export type ProofPurpose = {
+  readonly digest: string
+  readonly decision: 'allow' | 'deny'
+  readonly scope: Scope
+  /** The question that is answered. */
+  readonly question?: string | undefined
+  /** What becomes a rule, and until when. */
+  readonly rule?: string | undefined
+  readonly expiresAt?: number | undefined
+}
 
 /** The operating system asks its user, by its own means, on its own screen. */
 export type SystemPrompt = {

@@ -17,30 +17,43 @@ const Applied = z.strictObject({
   target: z.string(),
   before: z.string().optional(),
   after: z.string(),
+  /** The page, for a change that the operator made on it; else an agent proposed it. */
+  by: z.literal('page').optional(),
   appliedAt: z.int(),
   revertedAt: z.int().optional(),
 })
 export type Applied = z.infer<typeof Applied>
 
 /** What became of the operator's files. */
-export type ChangeEvent = { readonly what: 'applied' | 'reverted'; readonly id: string; readonly target: string; readonly digest: string }
+export type ChangeEvent = {
+  readonly what: 'applied' | 'reverted'
+  readonly id: string
+  readonly of: Applied['of']
+  readonly by?: Applied['by']
+  readonly target: string
+  readonly digest: string
+}
 
 export type ChangesParts = {
   readonly home: string
   /** Written before the file changes. @throws when it cannot be */
   audit(event: ChangeEvent): Promise<void>
   /** What is there to be done once a file has changed, as the sessions of its workspace are to have it. */
-  onChanged(of: ProposalSubject['of'], workspace: string | undefined): Promise<void>
+  onChanged(of: ProposalSubject['of'], workspace: string | undefined, by: Applied['by']): Promise<void>
   readonly system: Pick<System, 'now' | 'random'>
 }
 
 /** The files that are changed, and what they were before: one change at a time. */
 export type Changes = {
+  /** Has nothing of ours change a file between a look at it and its change. */
+  inTurn<T>(work: () => Promise<T>): Promise<T>
   /** @throws proposal_outdated when the file is not `before` any more */
-  apply(applied: Applied, workspace: string): Promise<ProposalView>
+  apply(applied: Applied, workspace: string | undefined): Promise<ProposalView>
+  /** One of them, with its texts. */
+  get(id: string): Promise<Applied | undefined>
   list(): Promise<ProposalView[]>
-  /** @throws proposal_invalid, proposal_outdated */
-  takeBack(id: string): Promise<ProposalView>
+  /** @param by who takes it back, where an agent proposed it @throws proposal_invalid, proposal_outdated */
+  takeBack(id: string, by?: Applied['by']): Promise<ProposalView>
 }
 
 const ID = /^[A-Za-z0-9_-]{8,64}$/
@@ -57,10 +70,10 @@ export function createChanges(parts: ChangesParts): Changes {
   }
 
   /** What was shown is the change from these bytes: to others it would be another one. */
-  async function apply(applied: Applied, workspace: string): Promise<ProposalView> {
-    const { id, target, before, after } = applied
+  async function apply(applied: Applied, workspace: string | undefined): Promise<ProposalView> {
+    const { id, of, by, target, before, after } = applied
     if ((await textOf(home, target)) !== before) throw outdated(target)
-    await parts.audit({ what: 'applied', id, target, digest: digestOf(after) })
+    await parts.audit({ what: 'applied', id, of, by, target, digest: digestOf(after) })
     await replacePrivateFile(recordOf(id), JSON.stringify(applied), system)
     try {
       await replacePrivateFile(target, after, system)
@@ -69,28 +82,30 @@ export function createChanges(parts: ChangesParts): Changes {
       await removePrivateFile(recordOf(id)).catch(() => undefined)
       throw error
     }
-    await parts.onChanged(applied.of, workspace)
+    await parts.onChanged(of, workspace, by)
     return viewOf(applied)
   }
 
-  async function takeBack(id: string): Promise<ProposalView> {
+  async function takeBack(id: string, by: Applied['by']): Promise<ProposalView> {
     const applied = ID.test(id) ? await readRecord(recordOf(id)) : undefined
     if (applied === undefined || applied.revertedAt !== undefined)
       throw new SallyportError('proposal_invalid', `there is no change "${shown(id)}" that could be taken back`)
-    const { target, before, after } = applied
+    const { of, target, before, after } = applied
     if ((await textOf(home, target)) !== after) throw outdated(target)
-    await parts.audit({ what: 'reverted', id, target, digest: digestOf(before ?? '') })
+    await parts.audit({ what: 'reverted', id, of, by, target, digest: digestOf(before ?? '') })
     if (before === undefined) await removePrivateFile(target)
     else await replacePrivateFile(target, before, system)
     const reverted = { ...applied, revertedAt: system.now() }
     await replacePrivateFile(recordOf(id), JSON.stringify(reverted), system)
-    await parts.onChanged(applied.of, undefined)
+    await parts.onChanged(of, undefined, by)
     return viewOf(reverted)
   }
 
   return {
+    inTurn,
     apply: (applied, workspace) => inTurn(() => apply(applied, workspace)),
-    takeBack: (id) => inTurn(() => takeBack(id)),
+    takeBack: (id, by) => inTurn(() => takeBack(id, by)),
+    get: (id) => (ID.test(id) ? readRecord(recordOf(id)) : Promise.resolve(undefined)),
     async list() {
       const names = await readdir(join(home, 'proposals')).catch((error: unknown) => {
         if (codeOf(error) === 'ENOENT') return []

@@ -4,7 +4,7 @@ import { visible } from '../../kernel/visible.ts'
 import type { ProposalView } from '../../wire/operator.ts'
 import type { Asker, FileChange, Outcome, ProposalSubject, QuestionWish } from '../../wire/question.ts'
 import { denialOf } from '../requests/endings.ts'
-import { createChanges, digestOf, textOf, type ChangesParts } from './changes.ts'
+import { createChanges, digestOf, textOf, type Changes, type ChangesParts } from './changes.ts'
 import { diffOf } from './diff.ts'
 import { targetOf, type ProposalWish } from './targets.ts'
 
@@ -37,6 +37,8 @@ export type Proposals = {
   list(): Promise<ProposalView[]>
   /** Puts back what was there before, unless the file has changed since. @throws proposal_invalid, proposal_outdated */
   revert(id: string): Promise<ProposalView>
+  /** How files are changed, for who else changes them: one at a time. */
+  readonly changes: Changes
 }
 
 /** A change of one file, with all of what it would say. */
@@ -89,6 +91,7 @@ export function createProposals(parts: ProposalParts): Proposals {
     },
     list: () => changes.list(),
     revert: (id) => changes.takeBack(id),
+    changes,
   }
 }
 

@@ -6,6 +6,9 @@ import type { System } from '../../kernel/system.ts'
 import type { AuditStanding } from '../../wire/audit-views.ts'
 import { createEventHub } from '../sessions/event-hub.ts'
 
+/** Of the time that a look takes, it rests so many times. */
+const REST_TIMES = 50
+
 /** Whether the audit holds, looked at anew now and then for as long as somebody wants to know. */
 export type Verification = Disposable & {
   /** What is known, and what becomes known until the signal. */
@@ -29,7 +32,7 @@ export function createVerification(folder: string, system: Pick<System, 'now' | 
     known = found
     if (found.state === 'broken' && before !== 'broken') log.error({ code: found.code }, `the audit does not hold: ${found.message}`)
     const ended = system.elapsed()
-    dueMs = ended + Math.max(LIMITS.auditVerifyEveryMs, LIMITS.auditVerifyRestFactor * (ended - begun))
+    dueMs = ended + Math.max(LIMITS.auditVerifyEveryMs, REST_TIMES * (ended - begun))
     looking = undefined
     hub.emit(found)
     plan()

@@ -22,7 +22,17 @@ export type FrozenLayers = {
 
 /** What is swapped as a whole when the policy changes. A link, since a mount stays with the folder that it was made for. */
 const CURRENT = 'current'
-const SLOTS: readonly LayerKind[] = ['global', 'role', 'own', 'workspace', 'remembered', 'servers', 'user-servers']
+const SLOTS: readonly LayerKind[] = [
+  'global',
+  'role',
+  'own',
+  'workspace',
+  'remembered',
+  'timed',
+  'timed-session',
+  'servers',
+  'user-servers',
+]
 const EMPTY = 'version: 1\n'
 
 /**

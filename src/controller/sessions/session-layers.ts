@@ -11,15 +11,25 @@ import type { TrustStore } from './workspace-trust.ts'
 
 /**
  * Whose word a layer is. `own` is the workspace's own policy, once the operator has accepted it; `remembered` is what was answered for good;
- * `servers` is mcp.json, and `user-servers` what the operator's own configuration of a harness says of MCP servers.
+ * `timed` and `timed-session` what the operator allowed for a time, in the workspace or in this session; `servers` is mcp.json, and `user-servers` what the operator's own configuration of a harness says of MCP servers.
  */
-export type LayerKind = 'global' | 'role' | 'own' | 'workspace' | 'remembered' | 'servers' | 'user-servers' | 'session'
+export type LayerKind =
+  | 'global'
+  | 'role'
+  | 'own'
+  | 'workspace'
+  | 'remembered'
+  | 'timed'
+  | 'timed-session'
+  | 'servers'
+  | 'user-servers'
+  | 'session'
 
 /** One layer, read: what is judged is what is used. */
 export type SessionLayer = { readonly layer: LayerKind; readonly file: string; readonly text: string }
 
 export type SessionLayers = {
-  /** In the order in which they count: global → role → the workspace's own where it is trusted → the operator's for it → what was remembered for it → session. */
+  /** In the order in which they count: global → role → the workspace's own where it is trusted → the operator's for it → what was remembered for it → what is allowed for a time → session. */
   readonly files: readonly SessionLayer[]
   /** May only deny or ask: the workspace's own policy until it is trusted. */
   readonly restricted: readonly { readonly file: string; readonly text: string }[]
@@ -42,6 +52,10 @@ export type LayersRequest = {
   /** Files of `--policy`, in order. */
   readonly sessionFiles: readonly string[]
   readonly trust: Pick<TrustStore, 'isTrusted'>
+  /** That it is about, where there is one: what holds for it alone. */
+  readonly session?: string | undefined
+  /** What one of the operator's files would say, before it does. */
+  readonly instead?: { readonly file: string; readonly text: string } | undefined
 }
 
 const IN_WORKSPACE = 'it stands in the workspace: whoever works there can change what the next session may do'
@@ -54,12 +68,18 @@ export function workspacePolicyDir(home: string, workspace: string): string {
   return join(home, 'policies', 'workspaces', createHash('sha256').update(workspace).digest('hex'))
 }
 
+/** What the operator allowed for a time: of a workspace by its real path, or of a session by its id. */
+export function timedFile(home: string, of: { readonly workspace: string } | { readonly session: string }): string {
+  const name = 'session' in of ? of.session : createHash('sha256').update(of.workspace).digest('hex')
+  return join(home, 'policies', 'timed', `${name}.yaml`)
+}
+
 /**
  * Every layer of a session's policy, each read once.
  * @throws workspace_refused when the workspace is none, or holds the operator's own files; config_invalid for the name of a role; trust_invalid
  */
 export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
-  const { home, role, sessionFiles, trust } = request
+  const { home, role, sessionFiles, trust, session, instead } = request
   const workspace = realWorkspace(request.workspace)
   refuseNesting(workspace, home)
   if (role !== undefined && !ROLE.test(role))
@@ -69,7 +89,7 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
     problems.push({ severity: 'error', code: 'policy_not_found', file, message })
   }
   const take = (layer: LayerKind, file: string, isNeeded: boolean): SessionLayer[] => {
-    const read = readOperatorFile(file)
+    const read = instead?.file === file ? instead : readOperatorFile(file)
     if (read === undefined) {
       if (isNeeded) refuse(file, layer === 'role' ? `there is no role "${role ?? ''}"` : 'it does not exist')
       return []
@@ -97,6 +117,8 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
       ...own.trusted,
       ...take('workspace', join(folder, 'policy.yaml'), false),
       ...take('remembered', rememberedFile(join(policies, 'remembered'), workspace), false),
+      ...take('timed', timedFile(home, { workspace }), false),
+      ...(session === undefined ? [] : take('timed-session', timedFile(home, { session }), false)),
       ...sessionFiles.flatMap((file) => take('session', file, true)),
     ],
     restricted: own.restricted,

@@ -31,7 +31,7 @@ const Variables = z
     }
   })
   .describe('What the command gets in its environment. Never what could make it run something else.')
-const Expiry = checked(40, (value) =>
+export const Expiry = checked(40, (value) =>
   parseExpiry(value) === undefined ? `expires "${value}" must be a day as "2030-01-31" or a moment as "2030-01-31T12:00:00Z"` : undefined,
 )
 

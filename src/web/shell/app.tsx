@@ -8,10 +8,12 @@ import { LogIn } from '../presence/log-in.tsx'
 import { ProofDialog } from '../presence/proof-dialog.tsx'
 import { keepSessions } from '../sessions/session-list.ts'
 import { Frame } from './frame.tsx'
+import { KeyHelp } from './key-help.tsx'
+import { keepKeys } from './keys.ts'
 
 export function App() {
   useEffect(() => {
-    const stops = [keepQuestions(), keepSessions(), keepStanding(), keepFeed()]
+    const stops = [keepQuestions(), keepSessions(), keepStanding(), keepKeys(), keepFeed()]
     return () => stops.forEach((stop) => stop())
   }, [])
   return (
@@ -19,6 +21,7 @@ export function App() {
       {access.value === 'in' && <Frame />}
       {access.value === 'out' && <LogIn />}
       {access.value === 'in' && <ProofDialog />}
+      {access.value === 'in' && <KeyHelp />}
       <Notices />
     </>
   )
