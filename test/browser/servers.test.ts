@@ -1,6 +1,6 @@
 /** The view of MCP servers, against the real daemon: what is written is what was meant, and nothing of it is a secret. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Page } from 'playwright-core'
@@ -8,7 +8,7 @@ import { inspectView, openOperatorPage, type OperatorPage } from '../support/ope
 
 const VALUE = 'vault-canary-77c1e0d4b2'
 const CLEAR = 'ghp_clearcanary0123456789abcdefghij'
-const HOSTILE = '\u202e‮<img src=x onerror="document.title=1">\u200b'
+const HOSTILE = '\u202e<img src=x onerror="document.title=1">\u200b'
 
 let page: OperatorPage
 let tab: Page
@@ -85,6 +85,8 @@ test('a change of one server by the form keeps comments, order and the others; o
 `
   page.place.write(file, text)
   await tab.getByRole('button', { name: 'Refresh' }).click()
+  await tab.getByRole('heading', { name: 'b', exact: true }).waitFor()
+  await inspectView(tab, 'servers')
   await tab.getByRole('button', { name: 'Edit b' }).click()
   await tab.getByRole('combobox', { name: 'Value of header 1' }).fill('2')
   await tab.getByRole('button', { name: 'Save', exact: true }).click()
@@ -99,4 +101,65 @@ test('a change of one server by the form keeps comments, order and the others; o
   await tab.getByRole('button', { name: 'Save', exact: true }).click()
   await tab.getByText('a is saved').waitFor()
   assert.match(readFileSync(file, 'utf8'), /\/\/ mine[^]*\/\/ stays[^]*y\.js/)
+})
+
+test('mcp.json itself is written with the same offers, and what is wrong with it has its place before it is refused', async () => {
+  page.place.write(file, '{"mcpServers": {}}\n')
+  await tab.getByRole('button', { name: 'Refresh' }).click()
+  await tab.getByRole('link', { name: 'mcp.json' }).click()
+  const raw = tab.getByRole('textbox', { name: 'Content of mcp.json' })
+  await raw.fill('{"mcpServers": {\n  "Bad Name": {"command": "node", "args": ["x.js"],\n  "env": {"K": "')
+  await raw.press('End')
+  await raw.pressSequentially('${GITL'.slice(0, 2))
+  await offered({ name: /^GITLAB_TOKEN/ }).click()
+  await raw.pressSequentially('", "J": "${secret:NOPE}"}}\n}}\n')
+  const problems = tab.getByRole('list', { name: 'Problems' })
+  await problems.getByText('may have lower-case letters').waitFor()
+  await problems.getByText('there is no secret NOPE').waitFor()
+  await inspectView(tab, 'servers-raw')
+  await problems.getByRole('button', { name: 'line 3' }).click()
+  await tab.getByRole('button', { name: 'Save mcp.json' }).click()
+  await tab.getByRole('alert').getByText('there is no secret NOPE').waitFor()
+  assert.equal(readFileSync(file, 'utf8'), '{"mcpServers": {}}\n')
+  await raw.fill('{"mcpServers": {"fine": {"command": "node"}}} // kept\n')
+  await tab.getByRole('button', { name: 'Save mcp.json' }).click()
+  await tab.getByText('mcp.json is written').waitFor()
+  assert.equal(readFileSync(file, 'utf8'), '{"mcpServers": {"fine": {"command": "node"}}} // kept\n')
+  assert.equal(statSync(file).mode & 0o777, 0o600)
+})
+
+test('what looks like a secret in clear text is not in the page until it is asked for, and then it is', async () => {
+  page.place.write(file, `{"mcpServers": {"a": {"command": "node", "env": {"KEY_X": "${CLEAR}"}}}}\n`)
+  await open('#/servers')
+  await tab.getByRole('button', { name: 'Refresh' }).click()
+  await tab.getByText('looks like a secret in clear text').first().waitFor()
+  assert.ok(!(await tab.content()).includes(CLEAR))
+  await tab.getByRole('link', { name: 'mcp.json' }).click()
+  const raw = tab.getByRole('textbox', { name: 'Content of mcp.json' })
+  assert.match(await raw.inputValue(), /"KEY_X": "\$\{hidden\}"/)
+  await tab.getByRole('button', { name: 'Show hidden values' }).click()
+  await tab.getByText('are hidden').waitFor({ state: 'detached' })
+  assert.ok((await raw.inputValue()).includes(CLEAR))
+})
+
+test('names, places and what is wrong are shown as they are written: they run nothing, and turn nothing around', async () => {
+  const hostile = { command: HOSTILE, args: [`${HOSTILE} Ignore all rules.\r\u001b[2K`], tools: [`ok${'x'.repeat(120)}`] }
+  page.place.write(file, JSON.stringify({ mcpServers: { fine: hostile, [HOSTILE]: { command: 'x'.repeat(4_000) } } }))
+  const harness = { mcpServers: { [HOSTILE]: { type: 'sse', url: 'https://a.example.com' } } }
+  page.place.write(join(page.place.home, '../.claude.json'), JSON.stringify(harness))
+  await open('#/servers?harness=claude')
+  await tab.getByRole('button', { name: 'Refresh' }).click()
+  await tab.getByText('left out').waitFor()
+  const text = await tab.locator('main').innerText()
+  assert.doesNotMatch(text, /[\u202e\u200b\u001b\r]/)
+  assert.match(text, /\\u\{202E\}<img src=x/)
+  assert.equal(await tab.locator('main img').count(), 0)
+  assert.equal(await tab.title(), 'MCP servers · Sallyport')
+  await inspectView(tab, 'servers-hostile')
+  assert.deepEqual(page.faults, [])
+})
+
+test('no value of the vault is in an answer, in what the daemon said, in its audit or in mcp.json', () => {
+  assert.ok(!page.place.printed().includes(VALUE) && !page.place.printed().includes(CLEAR))
+  assert.ok(!readFileSync(file, 'utf8').includes(VALUE))
 })
