@@ -15,7 +15,7 @@ createInterface(process.stdin).on('line', (line) => {
   if (method === 'tools/list') {
     const tools = ['read', 'leak', 'remove'].map((name) => ({
       name,
-      description: process.env['TOOL_SAYS'],
+      description: process.env['TOOL_SAYS']?.replace('<RLO>', '\u202e'),
       inputSchema: { type: 'object' },
     }))
     return say({ id, result: { tools } })

@@ -1,5 +1,6 @@
 import {
   applyEdits,
+  createScanner,
   findNodeAtLocation,
   modify,
   parseTree,
@@ -124,12 +125,40 @@ function renamed(text: string, was: string, name: string): string {
 }
 
 function changed(text: string, path: JSONPath, value: unknown): string {
+  if (value === undefined) return without(text, path)
   try {
     return applyEdits(text, modify(text, path, value, { formattingOptions: formattingOf(text) }))
   } catch (cause) {
     throw unchangeable(cause)
   }
 }
+
+/** Without a property, and the comma that it makes one too many. Comments stay, which may be of its neighbours. */
+function without(text: string, path: JSONPath): string {
+  const property = nodeOf(text, path)?.parent
+  const { children: siblings = [] } = property?.parent ?? {}
+  if (property === undefined) return text
+  const end = property.offset + property.length
+  const before = siblings[siblings.indexOf(property) - 1]
+  const comma = commaBetween(text, end) ?? (before && commaBetween(text, before.offset + before.length))
+  const cuts = [{ from: property.offset, to: end }, ...(comma === undefined ? [] : [{ from: comma, to: comma + 1 }])]
+  const gone = cuts.toSorted((a, b) => b.from - a.from).reduce((rest, { from, to }) => `${rest.slice(0, from)}${rest.slice(to)}`, text)
+  const at = comma !== undefined && comma < property.offset ? property.offset - 1 : property.offset
+  const start = gone.lastIndexOf('\n', at - 1) + 1
+  const next = gone.indexOf('\n', at)
+  // A line with nothing on it but the property goes with it.
+  return next !== -1 && start > 0 && gone.slice(start, next).trim() === '' ? `${gone.slice(0, start)}${gone.slice(next + 1)}` : gone
+}
+
+/** Where the next comma is, when nothing comes before it but spaces and comments. */
+function commaBetween(text: string, from: number): number | undefined {
+  const scanner = createScanner(text, true)
+  scanner.setPosition(from)
+  return scanner.scan() === COMMA ? scanner.getTokenOffset() : undefined
+}
+
+/** `SyntaxKind.CommaToken`, which is a const enum. */
+const COMMA = 5
 
 /** As the file is written so far. */
 function formattingOf(text: string): FormattingOptions {
