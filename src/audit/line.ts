@@ -306,7 +306,7 @@ export type QuestionEvent =
       readonly exit_code?: number | undefined
     }
 /** What a change of configuration is about. */
-export type ConfigKind = 'policy' | 'secret' | 'operator' | 'rule' | 'trust' | 'vault'
+export type ConfigKind = 'policy' | 'secret' | 'operator' | 'rule' | 'trust' | 'vault' | 'mcp'
 
 /** Whose events these are: the same in every line of one process. */
 export type Identity = {

@@ -86,7 +86,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const { packageRoot, env } = config
   const shared = { home, packageRoot, env, state, leases, providers, audit, system, log }
   const approver = parts.use(await openApprover({ ...shared, secrets, vault, workspace, late }))
-  const servers = openServers({ ...shared, user, sessions: () => sessions })
+  const servers = openServers({ ...shared, user, vault, secrets, sessions: () => sessions })
   const { planning } = servers
   const requests = watchAsks(withTools(approver.requests, servers.tools), activity)
   const sessions = parts.use(

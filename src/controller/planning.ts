@@ -12,7 +12,7 @@ import type { PlannedServers, ServersQuery } from './mcp-servers/operator-server
 import { WORKSPACE } from './sessions/agent-environment.ts'
 import { freezeLayers, frozenPolicy } from './sessions/frozen-layers.ts'
 import { buildCommandOf, harnessOf, type Harness } from './sessions/harness.ts'
-import { inputsOf, layersOf, type SessionLayers } from './sessions/session-layers.ts'
+import { homeLayersOf, inputsOf, layersOf, type SessionLayers } from './sessions/session-layers.ts'
 import { realWorkspace } from './sessions/workspace-file.ts'
 import { policyFolder } from './sessions/session-names.ts'
 import type { Foreseen, PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
@@ -40,8 +40,12 @@ export type Planning = {
   foresee(request: UpRequest, names: Omit<PlannedNames, 'policyFolder'>): Promise<Foreseen>
   /** The session's policy as its files are now, in the place of the one before. @throws the same: then that one stays */
   refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
-  /** What MCP servers a session would have. Nothing is written. @throws the same, and mcp_config_invalid */
-  servers(query: ServersQuery): Promise<PlannedServers>
+  /**
+   * What MCP servers a session would have; without a workspace, any session. Nothing is written.
+   * @param homeText what `mcp.json` might say, in the place of what it says
+   * @throws the same, and mcp_config_invalid
+   */
+  servers(query: ServersQuery, homeText?: string): Promise<PlannedServers>
   /** All layers that a session has, with its MCP servers; `instead`: as one of the operator's files would be. @throws the same */
   layers(query: LayersQuery): Promise<SessionLayers>
   /** Of a session's policy as it was frozen last. @throws policy_not_found, policy_invalid */
@@ -60,10 +64,15 @@ const NO_HARNESS = 'plain'
 /** Makes of the operator's wishes, their policy and the harness one plan of a session. */
 export function createPlanning(parts: PlanningParts): Planning {
   const policyDirs = [parts.presets, join(parts.home, 'policies')]
-  const layersFor = async ({ policy, harness, ...query }: LayersQuery) => {
+  const layersFor = async (
+    { policy, harness, ...query }: Omit<LayersQuery, 'workspace'> & { workspace?: string | undefined },
+    homeText?: string,
+  ) => {
     const { home, trust, userServers: user } = parts
-    const layers = await layersOf({ home, sessionFiles: policy, trust, ...query })
-    return withServers(withHarness(layers, harness), { home, policyDirs, user })
+    const { workspace } = query
+    const asked = { home, sessionFiles: policy, trust, ...query }
+    const layers = workspace === undefined ? homeLayersOf(asked) : await layersOf({ ...asked, workspace })
+    return withServers(withHarness(layers, harness), { home, policyDirs, user, homeText })
   }
   const freeze = async (names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>) => {
     const { layers, kept } = await layersFor(queryOf(names, request))
@@ -88,10 +97,13 @@ export function createPlanning(parts: PlanningParts): Planning {
     async refreeze(names, request) {
       await freeze(names, request)
     },
-    async servers({ workspace, policy: files, role, harness }) {
+    async servers({ workspace, policy: files, role, harness }, homeText) {
       const named = { policy: [...files], ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
-      const { policy, kept } = await load({ workspace, ...named })
-      return { policy, kept, holder: { workspace: realWorkspace(workspace), ...(role !== undefined && { role }) } }
+      const { layers, kept } = await layersFor({ workspace, ...named }, homeText)
+      const inputs = inputsOf(layers)
+      const policy = loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted })
+      const holder = { ...(workspace !== undefined && { workspace: realWorkspace(workspace) }), ...(role !== undefined && { role }) }
+      return { policy, kept, holder }
     },
     layers: async (query) => (await layersFor(query)).layers,
     policyDigest: (session) => frozenPolicy(policyFolder(parts.home, session)).digest,

@@ -115,7 +115,7 @@ function credentialsOf({ credentials }: EffectivePolicy, names: ReadonlySet<stri
 
 function homeServersWith(key: string, home: string, problems: string[]): readonly { readonly name: string }[] {
   try {
-    return readHomeServers(home).filter((server) => mentions(server, key))
+    return readHomeServers(home).entries.filter((server) => mentions(server, key))
   } catch (error) {
     problems.push(error instanceof Error ? error.message : codeOf(error))
     return []

@@ -8,14 +8,18 @@ import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
 import type { Leases } from '../lease/lease.ts'
+import { applySecrets } from './apply-secrets.ts'
 import { checkAgentLease } from './approver.ts'
 import type { UserPlace } from './mcp-servers/mcp-servers.ts'
 import { createOperatorServers, type OperatorServers } from './mcp-servers/operator-servers.ts'
 import { createTools, type Tools } from './mcp-servers/tool-connections.ts'
+import type { LateVault } from './late-vault.ts'
 import { createPlanning, type Planning } from './planning.ts'
 import type { Providers } from './providers/providers.ts'
 import type { Requests } from './requests/requests.ts'
 import { entitledOf } from './session-facts.ts'
+import type { SessionSecrets } from './session-secrets.ts'
+import { HARNESS_NAMES } from './sessions/harness.ts'
 import type { SessionParts, Sessions } from './sessions/sessions.ts'
 import { openTrust } from './sessions/workspace-trust.ts'
 import type { StateFile } from './state.ts'
@@ -31,6 +35,8 @@ export type ServersOf = {
   readonly state: StateFile
   readonly leases: Leases
   readonly providers: Providers
+  readonly vault: Pick<LateVault, 'has' | 'opened'>
+  readonly secrets: Pick<SessionSecrets, 'bundle'>
   readonly audit: Audit
   /** Asked for when they are there. */
   readonly sessions: () => Sessions
@@ -40,7 +46,7 @@ export type ServersOf = {
 
 /** How sessions are planned with their MCP servers, those that run beside them, and what the operator does with both. */
 export function openServers(parts: ServersOf): { readonly planning: Planning; readonly tools: Tools; readonly operator: OperatorServers } {
-  const { home, packageRoot, env, user, state, leases, providers, audit, sessions, log, system } = parts
+  const { home, packageRoot, env, user, state, leases, providers, vault, secrets, audit, sessions, log, system } = parts
   const secretProblem = secretProblemOf(providers)
   const planning = createPlanning({
     userServers: user,
@@ -62,7 +68,11 @@ export function openServers(parts: ServersOf): { readonly planning: Planning; re
     system,
   })
   const operator = createOperatorServers({
-    plan: (query) => planning.servers(query),
+    plan: (query, homeText) => planning.servers(query, homeText),
+    home,
+    harnesses: HARNESS_NAMES,
+    vault,
+    apply: () => applySecrets({ sessions: sessions(), secrets, audit }, AbortSignal.timeout(LIMITS.secretExecMs * 4)),
     secretProblem,
     providers,
     tools,

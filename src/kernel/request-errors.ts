@@ -120,6 +120,11 @@ export const REQUEST_ERRORS = {
     exit: 2,
     means: 'What mcp.json or a policy says of MCP servers cannot be used: a server is not what it must be, or a secret has no value.',
   },
+  mcp_config_outdated: {
+    to: 'operator',
+    exit: 1,
+    means: 'mcp.json has changed since it was read: what was to be written over it is not written.',
+  },
   mcp_server_unknown: { to: 'agent', status: 404, means: 'The session has no MCP server of that name that the gate stands before.' },
   mcp_server_failed: { to: 'agent', status: 502, means: 'The MCP server could not be started, ended, or said what is no message.' },
 } as const satisfies ErrorTable

@@ -4,6 +4,8 @@ export const SERVER_LIMITS = {
   mcpUserFileBytesMax: 4 * 1024 * 1024,
   mcpServersMax: 64,
   mcpFieldsMax: 64,
+  /** What `mcp.json` may have when the page writes it. */
+  mcpHomeFileBytesMax: 512 * 1024,
   /** A message to an MCP server in a container of its own: escaped in a frame it is twice as long at most. One from it, and what waits for the gate. */
   toolMessageBytesMax: 480 * 1024,
   toolAnswerBytesMax: 2 * 1024 * 1024,
@@ -39,4 +41,7 @@ export const SERVER_LIMITS = {
   serverTestMs: 90_000,
   serverTestPagesMax: 20,
   serverTestToolsMax: 2_000,
+  /** What a tool says of itself, and all of them: they are told in one frame. */
+  serverTestDescriptionCharsMax: 2_000,
+  serverTestDescriptionsCharsMax: 60_000,
 } as const

@@ -56,7 +56,7 @@ export { policyJsonSchema } from './schema.ts'
 export { describeSource, parseSource } from './sources.ts'
 export { looksRandom, looksSecret, looksSecretArgument, namesSecret, readValue, secretsIn } from './mcp-values.ts'
 export { routeOfServer, secretsOfServer } from './mcp-servers.ts'
-export { allowsTool } from './tool-names.ts'
+export { allowsTool } from '../wire/tool-names.ts'
 export { readWhole } from './whole-read.ts'
 
 export type PolicyOptions = {

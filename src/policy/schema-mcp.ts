@@ -68,9 +68,11 @@ function parseServerUrl(url: string): unknown {
 const OF_COMMAND = ['env', 'workspace', 'image'] as const
 const OF_URL = ['headers', 'plaintext', 'addresses'] as const
 
-function entryProblems(entry: Readonly<Record<string, unknown>> & { readonly name: string }): { path: string[]; message: string }[] {
+function entryProblems(
+  entry: Readonly<Record<string, unknown>> & { readonly name: string },
+): { path: (string | number)[]; message: string }[] {
   const { name, command, url, env = {}, headers = {} } = entry as unknown as McpServerShape
-  const say = (message: string, ...path: string[]): { path: string[]; message: string } => ({
+  const say = (message: string, ...path: (string | number)[]): { path: (string | number)[]; message: string } => ({
     path,
     message: `MCP server "${name}": ${message}`,
   })
@@ -83,16 +85,19 @@ function entryProblems(entry: Readonly<Record<string, unknown>> & { readonly nam
     ...(scheme === 'https' && entry['plaintext'] !== undefined
       ? [say('plaintext has no effect on an https url: remove it', 'plaintext')]
       : []),
-    ...(command ?? []).flatMap((word, at, all) => argumentProblem(word, all[at - 1]) ?? []).map((message) => say(message, 'command')),
+    ...(command ?? []).flatMap((word, at, all) => {
+      const problem = argumentProblem(word, all[at - 1])
+      return problem === undefined ? [] : [say(problem, 'command', at)]
+    }),
     ...Object.entries(env).flatMap(([key, value]) => {
       const problem = isReserved(key) ? `the variable ${key} is the gate's to set` : environmentValueProblem(key, value)
-      return problem === undefined ? [] : [say(problem, 'env')]
+      return problem === undefined ? [] : [say(problem, 'env', key)]
     }),
     ...Object.entries(headers).flatMap(([key, value]) => {
       const problem = headerProblem(key, value)
-      return problem === undefined ? [] : [say(problem, 'headers')]
+      return problem === undefined ? [] : [say(problem, 'headers', key)]
     }),
-    ...twice(Object.keys(headers)).map((key) => say(`the header "${key}" stands there twice`, 'headers')),
+    ...twice(Object.keys(headers)).map((key) => say(`the header "${key}" stands there twice`, 'headers', key)),
   ]
 }
 

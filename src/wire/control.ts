@@ -145,7 +145,16 @@ export type ToolAnswer = z.infer<typeof ToolAnswer>
 export const TestedServer = z.strictObject({
   /** Name and version, as it says itself. */
   server: z.string().max(256),
-  tools: z.array(z.strictObject({ name: z.string().max(256), isAllowed: z.boolean() })).max(LIMITS.serverTestToolsMax),
+  tools: z
+    .array(
+      z.strictObject({
+        name: z.string().max(256),
+        isAllowed: z.boolean(),
+        /** As it says itself. */
+        description: z.string().max(LIMITS.serverTestDescriptionCharsMax).exactOptional(),
+      }),
+    )
+    .max(LIMITS.serverTestToolsMax),
 })
 export type TestedServer = z.infer<typeof TestedServer>
 

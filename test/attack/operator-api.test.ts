@@ -88,7 +88,7 @@ test('what a session prints is looked through for its secrets also when its leas
   const { signal } = new AbortController()
   await using _ = await openOperatorApi(
     path,
-    (app) => addOperatorRoutes(app, host, signal),
+    (app) => addOperatorRoutes(app, host, signal, 'socket'),
     () => false,
     log,
   )

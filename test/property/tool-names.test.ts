@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { allowsTool } from '../../src/policy/tool-names.ts'
+import { allowsTool } from '../../src/wire/tool-names.ts'
 import { createToolFilter } from '../../src/sidecar/gateway/tool-filter.ts'
 
 const word = fc.string({ unit: fc.constantFrom('a', 'b', '_', 'A', 'ａ', '*', '.', '\u200b'), maxLength: 12 })

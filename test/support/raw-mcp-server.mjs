@@ -13,7 +13,11 @@ createInterface(process.stdin).on('line', (line) => {
       result: { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'raw', version: '1' } },
     })
   if (method === 'tools/list') {
-    const tools = ['read', 'leak', 'remove'].map((name) => ({ name, inputSchema: { type: 'object' } }))
+    const tools = ['read', 'leak', 'remove'].map((name) => ({
+      name,
+      description: process.env['TOOL_SAYS']?.replace('<RLO>', '\u202e'),
+      inputSchema: { type: 'object' },
+    }))
     return say({ id, result: { tools } })
   }
   const text =

@@ -17,13 +17,22 @@ export function isContainedEntry(entry: Extract<ServerEntry, { readonly command:
   return entry.tools !== undefined || Object.values(entry.env).some((value) => secretsIn(value).length > 0)
 }
 
-/** The text of a policy file with these and nothing else. JSON is YAML. */
-export function policyText(servers: readonly ServerEntry[], secrets: readonly unknown[] = []): string {
-  return JSON.stringify({
-    version: 1,
-    ...(servers.length > 0 && { mcp_servers: servers.map(withoutEmpty) }),
-    ...(secrets.length > 0 && { secrets }),
-  })
+/**
+ * The text of a policy file with these and nothing else. JSON is YAML.
+ * @param lines where each server stands in the file that it is from: it stands there in the text too, and what is said of it names that line
+ */
+export function policyText(servers: readonly ServerEntry[], secrets: readonly unknown[] = [], lines: readonly number[] = []): string {
+  let text = '{"version":1'
+  let line = 1
+  for (const [at, server] of servers.entries()) {
+    text += at === 0 ? ',"mcp_servers":[' : ','
+    const wanted = lines[at] ?? line
+    text += '\n'.repeat(Math.max(0, wanted - line))
+    line = Math.max(line, wanted)
+    text += JSON.stringify(withoutEmpty(server))
+  }
+  if (servers.length > 0) text += ']'
+  return `${text}${secrets.length > 0 ? `,"secrets":${JSON.stringify(secrets)}` : ''}}`
 }
 
 function withoutEmpty(entry: ServerEntry): unknown {

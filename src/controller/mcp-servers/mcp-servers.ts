@@ -38,6 +38,8 @@ export type ServersRequest = {
   readonly policyDirs: readonly string[]
   /** Where the operator's own servers are; without it none are kept. */
   readonly user?: UserPlace | undefined
+  /** What `mcp.json` might say, in the place of what it says. */
+  readonly homeText?: string | undefined
 }
 
 /**
@@ -45,9 +47,10 @@ export type ServersRequest = {
  * value of a secret is in either.
  * @throws mcp_config_invalid for mcp.json; policy_invalid and its kin for the layers
  */
-export function withServers(layers: SessionLayers, { home, policyDirs, user }: ServersRequest): ServerLayers {
-  const entries = readHomeServers(home)
-  const own = entries.length === 0 ? layers : inserted(layers, { layer: 'servers', file: homeServersFile(home), text: policyText(entries) })
+export function withServers(layers: SessionLayers, { home, policyDirs, user, homeText }: ServersRequest): ServerLayers {
+  const { entries, lines } = readHomeServers(home, homeText)
+  const text = policyText(entries, [], lines)
+  const own = entries.length === 0 ? layers : inserted(layers, { layer: 'servers', file: homeServersFile(home), text })
   if (user === undefined) return { layers: own, kept: undefined }
   const { files, restricted } = inputsOf(own)
   const { effective } = loadPolicy(files, { policyDirs, restricted })

@@ -22,11 +22,13 @@ export type KeptServers = {
   readonly secrets: readonly { readonly name: string; readonly source: string; readonly resources: readonly string[] }[]
   /** That the agent calls itself, under the rules of the policy. */
   readonly called: readonly { readonly name: string; readonly url: string }[]
+  /** What was not kept, as the file calls it. */
+  readonly leftOut: readonly { readonly name: string; readonly why: string }[]
   /** For the operator, a line each: what was kept and how, and what was not. */
   readonly notes: readonly string[]
 }
 
-const NOTHING: KeptServers = { file: undefined, servers: [], secrets: [], called: [], notes: [] }
+const NOTHING: KeptServers = { file: undefined, servers: [], secrets: [], called: [], leftOut: [], notes: [] }
 
 /**
  * The MCP servers of the operator's own configuration of a harness. A value that looks like a secret, or is one of the environment, stays
@@ -42,15 +44,20 @@ export function keepUserServers(place: UserPlace, harness: string, taken: Readon
     servers: [] as ServerEntry[],
     secrets: [] as KeptServers['secrets'][number][],
     called: [] as KeptServers['called'][number][],
+    leftOut: [] as KeptServers['leftOut'][number][],
   }
   const notes: string[] = []
+  const leaveOut = (name: string, shownName: string, why: string): void => {
+    kept.leftOut.push({ name, why })
+    notes.push(`the MCP server "${shownName}" of ${file} is left out: ${why}`)
+  }
   const names = new Set([...taken, GATE_SERVER_NAME])
   for (const server of found.servers.slice(0, LIMITS.mcpServersMax)) {
     if (server.isDisabled) continue
     const name = nameOf(server.server)
     const problem = names.has(name) ? `sessions have "${name}" already` : unfitness(server, name)
     if (problem !== undefined) {
-      notes.push(`the MCP server "${shown(server.server)}" of ${file} is left out: ${problem}`)
+      leaveOut(server.server, shown(server.server), problem)
       continue
     }
     if (server.url !== undefined && server.tools === undefined && Object.keys(server.headers).length === 0) {
@@ -63,7 +70,7 @@ export function keepUserServers(place: UserPlace, harness: string, taken: Readon
     // What a policy would be refused for is left out alone: no session fails by it.
     const [fault] = checkPolicy([{ file, text: policyText([entry], secrets) }], { policyDirs: [] }).errors
     if (fault !== undefined) {
-      notes.push(`the MCP server "${name}" of ${file} is left out: ${fault.message}`)
+      leaveOut(server.server, name, fault.message)
       continue
     }
     names.add(name)

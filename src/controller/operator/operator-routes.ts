@@ -5,6 +5,7 @@ import { VERSION } from '../../kernel/version.ts'
 import type { Host } from '../controller.ts'
 import { runSelftest } from '../selftest/selftest.ts'
 import { addMcpRoutes } from './mcp-routes.ts'
+import type { Surface } from './route-table.ts'
 import { addSessionRoutes, read } from './session-routes.ts'
 
 type ById = { Params: { id: string } }
@@ -15,7 +16,7 @@ const Changes = z.strictObject({
   changes: z
     .array(
       z.strictObject({
-        of: z.enum(['policy', 'secret', 'operator', 'rule', 'trust', 'vault']),
+        of: z.enum(['policy', 'secret', 'operator', 'rule', 'trust', 'vault', 'mcp']),
         what: z.string().max(65_536),
         did: z.string().max(64),
         version: z.int().min(0).optional(),
@@ -30,11 +31,11 @@ const Changes = z.strictObject({
 })
 
 /** Every call that the operator's commands make, but for the streams. */
-export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: AbortSignal): void {
+export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: AbortSignal, surface: Surface): void {
   const { sessions, state, leases, secrets, audit } = host
   app.get('/v1/status', () => ({ version: VERSION, pid: process.pid, sessions: sessions.list().length }))
   addSessionRoutes(app, sessions, (session) => secrets.shown(session))
-  addMcpRoutes(app, host.servers)
+  addMcpRoutes(app, host.servers, surface)
   app.post<ById>('/v1/sessions/:id/selftest', async ({ params }) => {
     const target = await sessions.selftestTarget(params.id)
     return runSelftest(target, target.setting, signal)

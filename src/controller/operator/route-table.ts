@@ -45,7 +45,14 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   // One for a WebSocket, which sends no header: `GET /v1/terminal` takes it as a subprotocol.
   'POST /v1/sessions/:id/terminal': { presence: 'T0', on: ['web'] },
   'GET /v1/terminal': { presence: 'T0', on: ['web'] },
-  'POST /v1/sessions/:id/mcp/:name/test': { presence: 'T0', on: ['socket'] },
+  'POST /v1/sessions/:id/mcp/:name/test': { presence: 'T0', on: BOTH },
+  'GET /v1/mcp/servers': { presence: 'T0', on: ['web'] },
+  'GET /v1/mcp/file': { presence: 'T0', on: ['web'] },
+  // Gives out what was hidden as it looks like a secret.
+  'POST /v1/mcp/file/reveal': { presence: 'act', on: ['web'] },
+  'POST /v1/mcp/file/check': { presence: 'T0', on: ['web'] },
+  'PUT /v1/mcp/file': { presence: 'act', on: ['web'] },
+  'POST /v1/mcp/file/edits': { presence: 'act', on: ['web'] },
   'POST /v1/mcp/check': { presence: 'T0', on: ['socket'] },
   // Gives values out: to whoever has the socket, which is the operator.
   'POST /v1/mcp/resolve': { presence: 'T0', on: ['socket'] },

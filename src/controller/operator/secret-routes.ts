@@ -11,7 +11,7 @@ import { providerStatus } from '../providers/status.ts'
 import type { SecretDesk } from '../secret-desk.ts'
 import { changesOfSecret } from '../secret-history.ts'
 import { isDeclared, mappingsOf, type MappingsParts } from '../secret-mappings.ts'
-import { applySecrets, type ApplyParts } from './apply-secrets.ts'
+import { applySecrets, type ApplyParts } from '../apply-secrets.ts'
 import { read } from './session-routes.ts'
 
 type ByKey = { Params: { key: string } }

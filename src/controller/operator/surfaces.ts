@@ -59,7 +59,7 @@ export async function openSurfaces(
   const verification = open.use(createVerification(join(home, 'audit'), system, log))
   const addRoutes = (app: FastifyInstance, surface: Surface): void => {
     requirePresence(app, presence, surface)
-    addOperatorRoutes(app, parts, signal)
+    addOperatorRoutes(app, parts, signal, surface)
     addQuestionRoutes(app, parts, surface)
     addSecretRoutes(app, parts.operatorSecrets)
     addProposalRoutes(app, parts)

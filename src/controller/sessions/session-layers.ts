@@ -3,6 +3,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
+import { shown } from '../../kernel/shown.ts'
 import type { PolicyInput } from '../../policy/policy.ts'
 import { rememberedFile } from '../approvals/approvals.ts'
 import { readWorkspaceFile, realWorkspace, WORKSPACE_POLICY, type WorkspaceFile } from './workspace-file.ts'
@@ -123,6 +124,26 @@ export async function layersOf(request: LayersRequest): Promise<SessionLayers> {
     restricted: own.restricted,
     problems,
   }
+}
+
+/** The layers of any session, whatever its workspace. */
+export function homeLayersOf({ home, role, sessionFiles }: Pick<LayersRequest, 'home' | 'role' | 'sessionFiles'>): SessionLayers {
+  if (role !== undefined && !ROLE.test(role)) throw new SallyportError('config_invalid', `"${shown(role)}" is no name of a role`)
+  const policies = join(home, 'policies')
+  const wanted = [
+    { layer: 'global', file: join(policies, 'global.yaml'), isNeeded: false },
+    ...(role === undefined ? [] : [{ layer: 'role', file: join(policies, 'roles', `${role}.yaml`), isNeeded: true } as const]),
+    ...sessionFiles.map((file) => ({ layer: 'session', file, isNeeded: true }) as const),
+  ] as const
+  const files: SessionLayer[] = []
+  const problems: LayerProblem[] = []
+  for (const { layer, file, isNeeded } of wanted) {
+    const read = readOperatorFile(file) ?? (isNeeded ? { problem: 'it does not exist' } : undefined)
+    if (read === undefined) continue
+    if ('text' in read) files.push({ layer, file, text: read.text })
+    else problems.push({ severity: 'error', code: 'policy_not_found', file, message: read.problem })
+  }
+  return { files, restricted: [], problems }
 }
 
 /** The layers as a policy is loaded from them. @throws workspace_refused, policy_not_found when one of the problems is an error */

@@ -43,12 +43,19 @@ export async function testServer(parts: RelayParts, name: string, pass: string, 
     await channel.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
     const tools: TestedServer['tools'] = []
     let cursor: unknown
+    let left: number = LIMITS.serverTestDescriptionsCharsMax
     for (let page = 0; page < LIMITS.serverTestPagesMax; page++) {
       const { tools: listed, nextCursor } = await ask('tools/list', typeof cursor === 'string' ? { cursor } : {})
-      for (const tool of Array.isArray(listed) ? listed : []) {
-        const toolName: unknown = typeof tool === 'object' && tool !== null && 'name' in tool ? tool.name : undefined
-        if (typeof toolName === 'string' && tools.length < LIMITS.serverTestToolsMax)
-          tools.push({ name: toolName.slice(0, 256), isAllowed: allowsTool(server.tools, toolName) })
+      for (const tool of Array.isArray(listed) ? (listed as unknown[]) : []) {
+        const { name: toolName, description } = (typeof tool === 'object' && tool !== null ? tool : {}) as Readonly<Record<string, unknown>>
+        if (typeof toolName !== 'string' || tools.length >= LIMITS.serverTestToolsMax) continue
+        const said = typeof description === 'string' ? description.slice(0, Math.min(LIMITS.serverTestDescriptionCharsMax, left)) : ''
+        left -= said.length
+        tools.push({
+          name: toolName.slice(0, 256),
+          isAllowed: allowsTool(server.tools, toolName),
+          ...(said !== '' && { description: said }),
+        })
       }
       cursor = nextCursor
       if (typeof cursor !== 'string') break

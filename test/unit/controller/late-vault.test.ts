@@ -8,7 +8,7 @@ import { Secret } from '../../../src/kernel/secret.ts'
 import { recordingLog, temporaryFolder } from '../../support/audit.ts'
 
 const value = new Secret('KEY', 'value-1')
-const opened = { get: () => value, has: () => 'there' as const, [Symbol.asyncDispose]: () => Promise.resolve() }
+const opened = { get: () => value, has: () => 'there' as const, list: () => [], [Symbol.asyncDispose]: () => Promise.resolve() }
 
 test('a vault that is made later is opened when it is first wanted, once', async () => {
   await using folder = await temporaryFolder()

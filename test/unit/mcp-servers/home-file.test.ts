@@ -10,7 +10,7 @@ function read(text: string | undefined): unknown {
   const home = mkdtempSync(join(tmpdir(), 'sallyport-home-'))
   try {
     if (text !== undefined) writeFileSync(join(home, 'mcp.json'), text)
-    return readHomeServers(home)
+    return readHomeServers(home).entries
   } finally {
     rmSync(home, { recursive: true, force: true })
   }

@@ -1,8 +1,8 @@
-import type { Audit } from '../../audit/audit.ts'
-import { codeOf, SallyportError } from '../../kernel/errors.ts'
-import type { AppliedSecrets } from '../../wire/secrets.ts'
-import type { SessionSecrets } from '../session-secrets.ts'
-import type { Sessions } from '../sessions/sessions.ts'
+import type { Audit } from '../audit/audit.ts'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
+import type { AppliedSecrets } from '../wire/secrets.ts'
+import type { SessionSecrets } from './session-secrets.ts'
+import type { Sessions } from './sessions/sessions.ts'
 
 export type ApplyParts = {
   readonly sessions: Pick<Sessions, 'list' | 'refreshPolicy' | 'pushSecrets'>
