@@ -39,8 +39,7 @@ export function inlineStyles(): InlineStyles {
   HTMLSpanElement.prototype.setAttribute = setAttribute
   return {
     during(work) {
-      document.createElement = (name: string) =>
-        name === 'style' ? styleElement() : Document.prototype.createElement.call(document, name)
+      document.createElement = (name: string) => (name === 'style' ? styleElement() : Document.prototype.createElement.call(document, name))
       try {
         return work()
       } finally {
