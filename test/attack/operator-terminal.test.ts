@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, before, test } from 'node:test'
+import { FrameDecoder } from '../../src/channel/channel.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import { Secret } from '../../src/kernel/secret.ts'
 import { eventually } from '../support/eventually.ts'
@@ -207,7 +208,15 @@ test('what the program prints comes filtered and without the session’s secrets
   page.secrets = [new Secret('API_KEY', 'key-0123456789abcdef')]
   const { socket, program } = await opened()
   let seen = ''
-  socket.on('message', (data: Buffer) => (seen += data.toString('latin1')))
+  const decoder = new FrameDecoder()
+  socket.on(
+    'message',
+    (data: Buffer) =>
+      (seen += decoder
+        .push(data)
+        .map(({ payload }) => payload.toString('latin1'))
+        .join('')),
+  )
   program.print(
     '\u001b]52;c;c3RvbGVu\u0007\u001b]0;evil\u0007\u001b]8;;https://evil.test/\u0007link\u001b]8;;\u0007 key-0123456789abcdef end\r\n',
   )
@@ -225,7 +234,7 @@ test('a page that does not say what it has shown has the program wait', async ()
     const [program] = flooded.programs
     const before = program?.printed
     for (let turn = 0; turn < 200; turn += 1) await new Promise((resolve) => setImmediate(resolve))
-    assert.ok(bytes > LIMITS.pageTerminalAheadBytesMax)
+    assert.ok(bytes > LIMITS.pageTerminalAheadBytesMax / 2)
     assert.equal(program?.printed, before)
   }
   await eventually(isStill)
