@@ -56,6 +56,17 @@ export const OPERATOR_LIMITS = {
   viewTickMs: 200,
   /** A reason that is typed for a denial. */
   viewMessageCharsMax: 500,
+  /** When secrets were last used: how often it is written, the file, and the words of one use. */
+  secretUsesWriteMs: 60_000,
+  secretUsesBytesMax: 8 * 1024 * 1024,
+  secretUseCharsMax: 256,
+  /** What is recorded of one secret that the page lists, and files of the audit that are read for it, newest first. */
+  secretChangesListedMax: 50,
+  secretChangesFilesMax: 8,
+  /** Layers of the operator's that are looked through for the uses of a secret. */
+  secretLayersMax: 256,
+  /** Files of services that can be chosen from. */
+  servicePresetsMax: 1_000,
   /** Requests and connections of all sessions that the page's live list goes back to, and one text in it. */
   activityLinesMax: 10_000,
   activityTextCharsMax: 2_048,

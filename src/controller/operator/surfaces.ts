@@ -6,7 +6,9 @@ import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
 import type { PolicyFiles } from '../policy-files/policy-files.ts'
 import { createVerification } from '../record/verification.ts'
+import { policyInUse } from '../session-facts.ts'
 import { requirePresence } from './acts.ts'
+import { addActivityRoutes } from './activity-routes.ts'
 import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addInboxRoutes } from './inbox-routes.ts'
@@ -23,12 +25,14 @@ import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
 import type { Surface } from './route-table.ts'
 import { addStartRoutes, type StartParts } from './start-routes.ts'
+import { addSecretRoutes, type SecretRoutesParts } from './secret-routes.ts'
 import { takeStreams } from './streams.ts'
 import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
   Pick<StartParts, 'place'> &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
+    readonly operatorSecrets: SecretRoutesParts
     /** The built page. */
     readonly pageFolder: string
     readonly policies: PolicyFiles
@@ -56,6 +60,7 @@ export async function openSurfaces(
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal)
     addQuestionRoutes(app, parts, surface)
+    addSecretRoutes(app, parts.operatorSecrets)
     addProposalRoutes(app, parts)
   }
   const secretsOf = (session: string) => secrets.shown(session)
@@ -64,6 +69,7 @@ export async function openSurfaces(
     addRoutes(app, 'web')
     terminals.addRoutes(app)
     addStartRoutes(app, parts)
+    addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
     addInboxRoutes(app, approvals)
     addPasskeyRoutes(app, parts)
     addLoginWays(app, { ...parts, logins })

@@ -33,6 +33,8 @@ export type PolicyChanges = {
   check(layer: LayerRef, content: string): Promise<readonly ProblemView[]>
   /** Takes a change back, of the page or of an agent. @throws proposal_invalid, proposal_outdated */
   takeBack(id: string): Promise<ChangeDone>
+  /** Has running sessions that have it among their layers read their policy anew, and tells which did not take it. */
+  refresh(target: Pick<ChangeTarget, 'role' | 'workspace' | 'session'>): Promise<ChangeDone['notTaken']>
   /** Running sessions that have this file among their layers. */
   reached(target: Pick<ChangeTarget, 'role' | 'workspace' | 'session'>): readonly Reached[]
 }
@@ -49,6 +51,7 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
   const reached: PolicyChanges['reached'] = (target) => reachedBy(state, target)
   return {
     reached,
+    refresh: (target) => refresh(parts, target),
     async preview(wish) {
       const planned = await plan(parts, wish, endOf(wish.edit, system.now()))
       const { target, before, after, expiresAt } = planned
