@@ -232,16 +232,16 @@ test('a page that does not say what it has shown has the program wait', async ()
   socket.on('message', (data: Buffer) => (bytes += data.length))
   const isStill = async (): Promise<void> => {
     const [program] = flooded.programs
-    const before = program?.printed
+    const printed = program?.printed
     for (let turn = 0; turn < 200; turn += 1) await new Promise((resolve) => setImmediate(resolve))
     assert.ok(bytes > LIMITS.pageTerminalAheadBytesMax / 2)
-    assert.equal(program?.printed, before)
+    assert.equal(program?.printed, printed)
   }
   await eventually(isStill)
   const [program] = flooded.programs
   const most = LIMITS.pageTerminalAheadBytesMax * 2
   assert.ok((program?.printed ?? 0) < most && bytes < most, `${program?.printed} printed, ${bytes} sent`)
-  const before = bytes
-  socket.send(String(before))
-  await eventually(() => assert.ok(bytes > before))
+  const sent = bytes
+  socket.send(String(sent))
+  await eventually(() => assert.ok(bytes > sent))
 })
