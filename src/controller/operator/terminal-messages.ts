@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws'
 import { LIMITS } from '../../kernel/limits.ts'
 
 /** RFC 6455 §7.4.1. */
-const CLOSE = { normal: 1000, policy: 1008 } as const
+const NORMAL_CLOSURE = 1000
 const COUNT = /^\d{1,7}$/
 
 /**
@@ -31,7 +31,7 @@ export function openMessages(socket: WebSocket): Duplex {
       })
     },
     final(done) {
-      socket.close(CLOSE.normal)
+      socket.close(NORMAL_CLOSURE)
       done()
     },
     destroy(error, done) {
@@ -44,7 +44,7 @@ export function openMessages(socket: WebSocket): Duplex {
     if (isBinary) return void (stream.push(data) || socket.pause())
     const count = (data as Buffer).toString('latin1')
     // More than was sent is said by no page of ours.
-    if (!COUNT.test(count) || Number(count) > ahead) return socket.close(CLOSE.policy)
+    if (!COUNT.test(count) || Number(count) > ahead) return void stream.destroy()
     ahead -= Number(count)
     if (ahead <= LIMITS.pageTerminalAheadBytesMax) goOn()
   })

@@ -47,6 +47,7 @@ export function Doctor() {
   }
 
   const { rows, state, problem } = look
+  const fine = rows.filter((row) => row.state === 'ok')
   return (
     <div class="stack">
       <div class="row">
@@ -56,16 +57,27 @@ export function Doctor() {
         <p role="status">{wordsOf(look)}</p>
       </div>
       {problem !== undefined && <ProblemNote problem={problem} />}
-      {rows.length > 0 && (
-        <ul class="start-rows">
-          {rows
-            .toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state))
-            .map((row) => (
-              <Found key={row.id} row={row} />
-            ))}
-        </ul>
+      <Rows rows={rows.filter((row) => row.state !== 'ok')} />
+      {fine.length > 0 && (
+        <details>
+          <summary>{fine.length} that are as they should be</summary>
+          <Rows rows={fine} />
+        </details>
       )}
     </div>
+  )
+}
+
+function Rows({ rows }: { rows: readonly DoctorRow[] }) {
+  if (rows.length === 0) return null
+  return (
+    <ul class="start-rows">
+      {rows
+        .toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state))
+        .map((row) => (
+          <Found key={row.id} row={row} />
+        ))}
+    </ul>
   )
 }
 

@@ -143,9 +143,13 @@ function Plan({ plan, wish, onReady }: { plan: PlanView; wish: Wish; onReady: (r
   )
 }
 
-function Facts({ plan: { kinds, gitHost, harness, secrets, file, isCut } }: { plan: PlanView }) {
+function Facts({ plan: { workspace, kinds, gitHost, harness, secrets, file, isCut } }: { plan: PlanView }) {
   return (
     <dl class="facts">
+      <dt>Folder</dt>
+      <dd class="mono">
+        <Exact text={workspace} />
+      </dd>
       <dt>Found</dt>
       <dd>
         {kinds.length === 0 && 'no language that there is a preset for'}
