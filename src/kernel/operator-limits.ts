@@ -76,9 +76,8 @@ export const OPERATOR_LIMITS = {
   /** Requests and connections of all sessions that the page's live list goes back to, and one text in it. */
   activityLinesMax: 10_000,
   activityTextCharsMax: 2_048,
-  /** Of them in one answer, and when nothing says how many. */
+  /** Of them in one answer. */
   activityPageMax: 1_000,
-  activityPageLines: 200,
   /** Bytes of the newest chains of sessions that the daemon reads at its start, to have what was before. */
   activityReadBytesMax: 16 * 1024 * 1024,
   /** A page is told of what is new no more often, with so many lines at most; so many wait for one that is slow. */

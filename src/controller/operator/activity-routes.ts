@@ -9,6 +9,9 @@ import { eventsAt } from '../activity/events.ts'
 import { remedyOf, traceOf, type PolicyOf } from '../activity/trace.ts'
 import { read } from './session-routes.ts'
 
+/** Lines of an answer, where nothing says how many. */
+const PAGE_LINES = 200
+
 const Text = z.string().min(1).max(LIMITS.activityTextCharsMax)
 const Plane = z.enum(ACTIVITY_PLANES).optional()
 const Query = z.strictObject({
@@ -19,7 +22,7 @@ const Query = z.strictObject({
   lane: z.enum(ACTIVITY_LANES).optional(),
   plane: Plane,
   before: z.coerce.number().int().min(1).optional(),
-  limit: z.coerce.number().int().min(1).max(LIMITS.activityPageMax).default(LIMITS.activityPageLines),
+  limit: z.coerce.number().int().min(1).max(LIMITS.activityPageMax).default(PAGE_LINES),
 })
 const SeriesQuery = z.strictObject({
   session: Text.optional(),
