@@ -28,7 +28,6 @@ export type {
   EffectiveCredential,
   EffectiveHostCommands,
   EffectivePolicy,
-  EffectiveRoute,
   EffectiveRule,
   Facts,
   McpServer,
@@ -36,17 +35,16 @@ export type {
   Policy,
   Route,
   SecretGrant,
-  Said,
   TunnelDecision,
 } from './model.ts'
 export { isForGate, isUseOfGate } from './grants.ts'
 export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
-export { describeAlso, describeBudget, describeExchange, describeFile, describePlace } from './describe.ts'
+export { describeAlso, describePlace } from './describe.ts'
 export { describeEffective, type DescribedLine } from './describe-effective.ts'
 export { disabledMethods } from './gateway-section.ts'
-export { decideHostCommand, exactPattern, nameRule, type HostCommandDecision } from './host-commands/host-commands.ts'
+export { decideHostCommand, exactPattern, type HostCommandDecision } from './host-commands/host-commands.ts'
 export { samplesOf }
 export { explainRequest, type Explanation } from './explain.ts'
 export { builtInRefusal, explainConnection } from './explain-connection.ts'

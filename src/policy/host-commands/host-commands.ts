@@ -1,2 +1,2 @@
-export { decideHostCommand, nameRule, type HostCommandDecision } from './decide.ts'
+export { decideHostCommand, type HostCommandDecision } from './decide.ts'
 export { exactPattern } from './tokens.ts'
