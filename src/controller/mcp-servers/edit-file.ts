@@ -154,7 +154,7 @@ function without(text: string, path: JSONPath): string {
 function commaBetween(text: string, from: number): number | undefined {
   const scanner = createScanner(text, true)
   scanner.setPosition(from)
-  return scanner.scan() === COMMA ? scanner.getTokenOffset() : undefined
+  return (scanner.scan() as number) === COMMA ? scanner.getTokenOffset() : undefined
 }
 
 /** `SyntaxKind.CommaToken`, which is a const enum. */
