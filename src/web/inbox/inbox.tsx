@@ -11,7 +11,7 @@ import type { Said } from './answering.ts'
 import { Detail } from './detail.tsx'
 import { beside, groupOf, groupsOf, nextAfter } from './groups.ts'
 import { List } from './list.tsx'
-import { leaving, pending, pendingCount, select, selected, waits } from './questions.ts'
+import { leaving, pending, pendingCount, putAway, select, selected, waits } from './questions.ts'
 import { Recent } from './recent.tsx'
 import { TellMe } from './tell-me.tsx'
 import './inbox.css'
@@ -73,7 +73,12 @@ function Waiting() {
     else wantsFocus.current = true
     select(id)
   }
-  const move = (by: 1 | -1): void => select(beside(groups, selected.value, by))
+  const move = (by: 1 | -1): void => {
+    const to = beside(groups, selected.value, by)
+    // What is over and has nothing beside it is put away.
+    if (to === selected.value && card !== undefined && !waits(card)) putAway(new Set([card.id]), undefined)
+    else select(to)
+  }
   useKeys({
     j: { does: 'the next question', press: () => move(1) },
     k: { does: 'the question before', press: () => move(-1) },
@@ -86,9 +91,7 @@ function Waiting() {
     said.value = `${decision === 'allow' ? 'Allowed' : 'Denied'}${SCOPES[scope]}: ${many}${first.summary}`
     wantsFocus.current = body.current?.closest('.inbox-detail')?.contains(document.activeElement) === true
     const ids = new Set(done.map(({ id }) => id))
-    const next = nextAfter(groups, first.id, ids)
-    leaving.value = leaving.value.filter(({ id }) => !ids.has(id))
-    if (next !== undefined) select(next)
+    putAway(ids, nextAfter(groups, first.id, ids))
     hasAnswered.value = true
   }
   return (
@@ -108,6 +111,7 @@ function Waiting() {
             alike={waits(card) ? group.cards.filter(waits) : [card]}
             body={body}
             wantsFocus={wantsFocus}
+            onPutAway={() => putAway(new Set([card.id]), nextAfter(groups, card.id, new Set([card.id])))}
             onAnswered={answered}
             onSay={(words) => void (said.value = words)}
           />
