@@ -1,6 +1,6 @@
 /** The inbox in Chromium, with the approvals of a real controller: what is shown, what a press does, and when it does nothing. */
 import assert from 'node:assert/strict'
-import { after, afterEach, before, test } from 'node:test'
+import { after, afterEach, before, beforeEach, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import type { Question, QuestionWish } from '../../src/wire/question.ts'
 import { commandSubject, deny, evidenceFor, SHA, wishOf } from '../support/approvals.ts'
@@ -14,14 +14,14 @@ let tab: Page
 
 before(async () => {
   page = await openInboxPage()
+})
+beforeEach(async () => {
+  page.clear()
   tab = await page.openTab()
-  tab.setDefaultTimeout(6_000)
 })
 afterEach(async () => {
-  page.clear()
-  await tab.getByText('Nothing waits for you').waitFor()
-  await tab.keyboard.press('j')
-  await tab.getByText('Nothing waits', { exact: true }).waitFor()
+  await tab.screenshot({ path: '/tmp/inbox-last.png' })
+  await tab.context().close()
   assert.deepEqual(page.faults, [])
 })
 after(() => page[Symbol.asyncDispose]())
@@ -36,31 +36,33 @@ const stateOf = ({ id }: Question): string => page.operator.approvals.get(id).st
 const longSubject = () =>
   commandSubject(['long'], { environment: Object.fromEntries(Array.from({ length: 80 }, (_, at) => [`VARIABLE_${at}`, 'value'])) })
 async function toTheEnd(on = tab): Promise<void> {
+  await article(on).getByRole('button', { name: 'Show all of it' }).waitFor()
   await body(on).focus()
   await on.keyboard.press('End')
 }
 
 test('a yes is taken 400 ms after all of a question is there, and from no press that began before', async () => {
-  await using clocked = await clockedTab()
+  await tab.clock.install()
   const { question, outcome } = await ask()
-  await article(clocked.tab).getByText('"view"').waitFor()
-  const allow = button('Allow once', clocked.tab)
-  await toTheEnd(clocked.tab)
-  await clocked.tab.getByText('A moment.').waitFor()
+  await article().getByText('"view"').waitFor()
+  await tab.clock.pauseAt(Date.now() + 60_000)
+  const allow = button('Allow once')
+  await toTheEnd()
+  await tab.getByText('A moment.').waitFor()
   await allow.click({ force: true })
-  await clocked.tab.keyboard.press('a')
-  await clocked.tab.getByText('Not allowed: A moment.').waitFor()
-  await clocked.tab.clock.runFor(390)
+  await tab.keyboard.press('a')
+  await tab.getByText('Not allowed: A moment.').waitFor()
+  await tab.clock.runFor(390)
   // Held down from before: the button and the key.
   await allow.dispatchEvent('pointerdown')
-  await clocked.tab.keyboard.down('a')
-  await clocked.tab.clock.runFor(20)
+  await tab.keyboard.down('a')
+  await tab.clock.runFor(20)
   assert.equal(await allow.getAttribute('aria-disabled'), 'false')
-  await clocked.tab.keyboard.down('a')
+  await tab.keyboard.down('a')
   await allow.dispatchEvent('click')
   assert.equal(stateOf(question), 'claimed')
-  await clocked.tab.keyboard.up('a')
-  await clocked.tab.keyboard.press('a')
+  await tab.keyboard.up('a')
+  await tab.keyboard.press('a')
   assert.equal((await outcome).decision, 'allow')
 })
 
@@ -85,6 +87,8 @@ test('a yes is not taken of what is not seen to its end, nor after the window wa
 test('what arrives moves neither the selection, the focus nor the list, and says how many came', async () => {
   await page.askAll(Array.from({ length: 12 }, (_, at) => wishOf({ subject: commandSubject([`first-${at}`]), expiresInMs: LONG_MS })))
   await rows().nth(11).waitFor()
+  await tab.getByRole('button', { name: /^\d new$/ }).click()
+  await tab.getByRole('button', { name: /^\d new$/ }).waitFor({ state: 'detached' })
   await rows().nth(1).getByRole('button').click()
   await article().getByText('"first-1"').waitFor()
   const focused = 'document.activeElement.getAttribute("aria-label")'
@@ -232,6 +236,7 @@ test('an offer is said and never chosen', async () => {
     await eventually(() => approvals.answer(question.id, deny(question), evidenceFor(question.digest)))
   }
   await ask({ subject: commandSubject(['again']) })
+  await rows().last().getByRole('button').click()
   await article().getByText('You denied the last 3 like it').waitFor()
   await inspectView(tab, 'inbox')
 })
@@ -278,14 +283,6 @@ test('a change of a file is shown as its diff', async () => {
   const subject = { kind: 'proposal', of: 'policy', target: '/home/op/p.yaml', diff: '@@ -1 +1 @@\n-a\n+b\u202e', after: SHA } as const
   await ask({ subject })
   const diff = article().getByRole('region', { name: 'the change' })
-  assert.deepEqual(await diff.locator('.added').allInnerTexts(), ['+b\\u{202E}'])
+  assert.equal(await diff.locator('.added').innerText(), '+b\\u{202E}')
   assert.equal(await button('Allow for the session').count(), 0)
 })
-
-/** A tab whose clock goes on when it is told to. */
-async function clockedTab(): Promise<AsyncDisposable & { readonly tab: Page }> {
-  const clocked = await page.openTab()
-  await clocked.clock.install()
-  await clocked.clock.pauseAt(Date.now() + 1_000)
-  return { tab: clocked, [Symbol.asyncDispose]: () => clocked.context().close() }
-}

@@ -21,6 +21,8 @@ export type InboxPage = AsyncDisposable & {
   clear(): void
 }
 
+const WAIT_MS = 8_000
+
 /** The built page with the approvals of a real controller, without sessions: whoever asks is the test. */
 export async function openInboxPage(options: { readonly port?: number } = {}): Promise<InboxPage> {
   await using parts = new AsyncDisposableStack()
@@ -30,6 +32,7 @@ export async function openInboxPage(options: { readonly port?: number } = {}): P
   const faults: string[] = []
   const { approvals, logins, web } = operator
   const enter = async (tab: Page, init?: string): Promise<Page> => {
+    tab.setDefaultTimeout(WAIT_MS)
     if (init !== undefined) await tab.addInitScript(init)
     await tab.goto(`${web.url}/#ticket=${logins.ticket()}`)
     await tab.getByText('live', { exact: true }).waitFor({ state: 'attached' })
