@@ -64,9 +64,13 @@ export function useArming(content: string | undefined, end: RefObject<HTMLElemen
     const pressed = (): void => {
       if (document.querySelector('dialog[open]') !== null) begin()
     }
+    // The window's own: those of what is in it are captured too.
+    const moved = ({ target }: Event): void => {
+      if (target === globalThis.window) begin()
+    }
     const events = [
-      [globalThis, 'focus', begin],
-      [globalThis, 'blur', begin],
+      [globalThis, 'focus', moved],
+      [globalThis, 'blur', moved],
       [document, 'visibilitychange', begin],
       [globalThis, 'keydown', pressed],
       [globalThis, 'pointerdown', pressed],
