@@ -7,8 +7,30 @@ import { commandSubject, deny, evidenceFor, SHA, wishOf } from '../support/appro
 import { eventually } from '../support/eventually.ts'
 import { openInboxPage, type InboxPage } from '../support/inbox-page.ts'
 import { inspectView } from '../support/operator-page.ts'
+import { HOSTILE_TEXTS } from '../support/questions.ts'
 
 const LONG_MS = 300_000
+/** What shows as nothing, or turns what stands around it. */
+const UNSEEN = /[\p{Cf}\p{Co}\p{Cn}\u2028\u2029\u0000-\u0009\u000b-\u001f\u007f-\u009f]/u
+/** A browser whose operator agreed to notifications, and who can look away. */
+const NOTIFICATIONS = `
+  globalThis.notified = []
+  globalThis.Notification = class extends EventTarget {
+    static permission = 'granted'
+    constructor(title, { body }) {
+      super()
+      globalThis.notified.push([title, body])
+      globalThis.lastNotice = this
+    }
+    close() {}
+  }
+  let isHidden = false
+  Object.defineProperty(document, 'visibilityState', { get: () => (isHidden ? 'hidden' : 'visible') })
+  globalThis.hide = (is) => {
+    isHidden = is
+    document.dispatchEvent(new Event('visibilitychange'))
+  }
+`
 let page: InboxPage
 let tab: Page
 
@@ -20,7 +42,6 @@ beforeEach(async () => {
   tab = await page.openTab()
 })
 afterEach(async () => {
-  await tab.screenshot({ path: '/tmp/inbox-last.png' })
   await tab.context().close()
   assert.deepEqual(page.faults, [])
 })
@@ -286,3 +307,83 @@ test('a change of a file is shown as its diff', async () => {
   assert.equal(await diff.locator('.added').innerText(), '+b\\u{202E}')
   assert.equal(await button('Allow for the session').count(), 0)
 })
+
+test('texts of agents in every field are shown escaped, and run nothing', async () => {
+  const alert = '<img src=x onerror="globalThis.wasRun = true">'
+  for (const text of [...HOSTILE_TEXTS, alert].filter((one) => !one.includes('\x00'))) {
+    const name = text.slice(0, 200)
+    const asker = { session: 's-evil', sessionName: name, workspace: `/w/${name}`, role: name, agent: name }
+    const command = commandSubject(['x', text], {
+      cwd: { path: `/c/${name}`, device: '1', inode: '2' },
+      environment: { EVIL: text },
+      secrets: [name],
+    })
+    await ask({ asker, subject: command, reason: text, rule: text, nearMiss: text, risk: { level: 'dangerous', reasons: [text] } })
+  }
+  const domain = {
+    kind: 'domain',
+    rule: alert,
+    lane: alert,
+    host: `\u202e${alert}`,
+    port: 1,
+    method: alert,
+    path: `/\u200b${alert}`,
+  } as const
+  await ask({ subject: domain })
+  await ask({ subject: { kind: 'proposal', of: 'skill', target: `/t/\u202e${alert}`, diff: `+${alert}\u2066`, after: SHA } })
+  const count = HOSTILE_TEXTS.length + 2
+  for (let at = 0; at < count; at += 1) {
+    await button(/^Show all of it/).click()
+    await article().getByRole('region', { name: 'All of it, as JSON' }).waitFor()
+    const text = (await tab.locator('main').textContent()) ?? ''
+    assert.doesNotMatch(text, UNSEEN)
+    assert.equal(await tab.locator('main img, main script').count(), 0)
+    await tab.keyboard.press('j')
+    await rows()
+      .nth(Math.min(count - 1, at + 1))
+      .locator('[aria-current]')
+      .waitFor()
+  }
+  await inspectView(tab, 'inbox-hostile')
+  assert.equal(await tab.evaluate('globalThis.wasRun'), undefined)
+})
+
+test('a notification names the session and nothing of the agent, and comes only while nobody sees the page; a number stands in the title', async () => {
+  const watched = await page.openTab(NOTIFICATIONS)
+  await ask({ reason: 'words of the agent' })
+  await article(watched).waitFor()
+  assert.equal(await watched.evaluate('globalThis.notified.length'), 0)
+  await watched.evaluate('globalThis.hide(true)')
+  await isSo(watched, 'document.title.startsWith("(1) ")')
+  const { question } = await ask({ session: 's-second', subject: commandSubject(['secret-words']) })
+  await isSo(watched, 'globalThis.notified.length === 1')
+  assert.deepEqual(await watched.evaluate('globalThis.notified'), [['name of s-second', '2 questions wait']])
+  assert.match(await watched.evaluate<string>('document.querySelector("link[rel=icon]").href'), /^data:image\/svg/)
+  await watched.evaluate('globalThis.lastNotice.dispatchEvent(new Event("click"))')
+  await watched.evaluate('globalThis.hide(false)')
+  await article(watched).getByText(question.id, { exact: true }).waitFor()
+  await isSo(watched, '!document.title.startsWith("(")')
+  await watched.context().close()
+})
+
+test('of the hidden tabs of a browser one listens and tells; one that is seen again knows all that waits', async () => {
+  const first = await page.openTab(NOTIFICATIONS)
+  const second = await page.openBeside(first.context(), NOTIFICATIONS)
+  for (const one of [first, second]) await one.evaluate('globalThis.hide(true)')
+  await isSo(
+    second,
+    'navigator.locks.query().then(({ held, pending }) => [held, pending].every((all) => all.some(({ name }) => name === "sallyport-listens-hidden")))',
+  )
+  await ask()
+  await isSo(first, 'globalThis.notified.length === 1')
+  assert.equal(await second.evaluate('globalThis.notified.length'), 0)
+  await isSo(second, 'document.title.startsWith("(1) ")')
+  await second.evaluate('globalThis.hide(false)')
+  await article(second).waitFor()
+  await first.context().close()
+})
+
+/** Waits until an expression holds in a tab: the page's policy lets no function wait in it. */
+async function isSo(on: Page, expression: string): Promise<void> {
+  await eventually(async () => assert.equal(await on.evaluate(expression), true, expression))
+}

@@ -36,6 +36,9 @@ export function Detail({ card: heard, alike, body, wantsFocus, onPutAway, onAnsw
   const card = isWaiting || shown === undefined || waits(shown.card) ? heard : shown.card
   const answering = useAnswering({ card, alike, shown }, { onAnswered, onSay })
   useAnswerKeys(card, answering)
+  // What is wrong with a rule is said where it is written.
+  const isOfRule = answering.panel === 'remember' && answering.problem?.code === 'answer_invalid'
+  const said = isOfRule ? problem : (answering.problem ?? problem)
   useEffect(() => {
     if (wantsFocus.current) body.current?.focus()
     wantsFocus.current = false
@@ -55,9 +58,7 @@ export function Detail({ card: heard, alike, body, wantsFocus, onPutAway, onAnsw
       </header>
       <Body {...{ card, alike, shown, body, answering }} />
       <footer class="inbox-foot">
-        {(answering.problem ?? problem) !== undefined && (
-          <ProblemNote problem={(answering.problem ?? problem) as NonNullable<typeof problem>} />
-        )}
+        {said !== undefined && <ProblemNote problem={said} />}
         {isWaiting ? <Answers card={card} answering={answering} /> : <Over card={card} onPutAway={onPutAway} />}
       </footer>
     </article>
