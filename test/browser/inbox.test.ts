@@ -11,7 +11,7 @@ import { HOSTILE_TEXTS } from '../support/questions.ts'
 
 const LONG_MS = 300_000
 /** What shows as nothing, or turns what stands around it. */
-const UNSEEN = /[\p{Cf}\p{Co}\p{Cn}\u2028\u2029\u0000-\u0009\u000b-\u001f\u007f-\u009f]/u
+const UNSEEN = /[\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/u
 /** A browser whose operator agreed to notifications, and who can look away. */
 const NOTIFICATIONS = `
   globalThis.notified = []

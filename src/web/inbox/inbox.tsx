@@ -9,7 +9,7 @@ import { keyHelp, useKeys } from '../shell/keys.ts'
 import { hrefOf, route } from '../shell/route.ts'
 import type { Said } from './answering.ts'
 import { Detail } from './detail.tsx'
-import { beside, groupOf, groupsOf, nextAfter } from './groups.ts'
+import { beside, groupOf, groupsOf, nextAfter, type Group } from './groups.ts'
 import { List } from './list.tsx'
 import { leaving, pending, pendingCount, putAway, select, selected, waits } from './questions.ts'
 import { Recent } from './recent.tsx'
@@ -53,15 +53,7 @@ function Waiting() {
   const wantsFocus = useRef(false)
   const all = [...pending.value, ...leaving.value]
   const groups = groupsOf(all, places.current)
-  const named = route.value.rest[0]
-  useEffect(() => {
-    if (named !== undefined) select(named)
-  }, [named])
-  useEffect(() => {
-    // Nothing was looked at: what waits longest is. Never away from something.
-    const first = groups[0]?.cards[0].id
-    if (first !== undefined && groupOf(groups, selected.value) === undefined) select(first)
-  })
+  useLook(groups)
   const group = groupOf(groups, selected.value)
   const card = group?.cards.find(({ id }) => id === selected.value)
   const open = (): void => {
@@ -119,6 +111,18 @@ function Waiting() {
       )}
     </>
   )
+}
+
+/** What the address names is looked at; where nothing is, what waits longest. Never away from something. */
+function useLook(groups: readonly Group[]): void {
+  const named = route.value.rest[0]
+  useEffect(() => {
+    if (named !== undefined) select(named)
+  }, [named])
+  useEffect(() => {
+    const first = groups[0]?.cards[0].id
+    if (first !== undefined && groupOf(groups, selected.value) === undefined) select(first)
+  })
 }
 
 function NothingWaits() {
