@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
-import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { SallyportError } from '../../kernel/errors.ts'
 import { VERSION } from '../../kernel/version.ts'
 import type { Host } from '../controller.ts'
 import { runSelftest } from '../selftest/selftest.ts'
@@ -66,31 +66,5 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
   app.post('/v1/audit/changes', async ({ body }) => {
     for (const change of read(Changes, body).changes) await audit.append({ event: 'config_changed', ...change })
     return {}
-  })
-
-  app.post('/v1/secrets/apply', async (_request, reply) => {
-    const gone = new AbortController()
-    reply.raw.on('close', () => gone.abort(new SallyportError('usage', 'nobody waits for it any more')))
-    const done = []
-    for (const { id, name, state: at } of sessions.list()) {
-      if (at !== 'running') continue
-      try {
-        await sessions.refreshPolicy(id)
-        const bundle = await secrets.bundle(id, gone.signal)
-        await audit.append({ event: 'operator', did: 'secrets_applied', details: `${id} version ${bundle.version}` })
-        await sessions.pushSecrets(id, bundle)
-        done.push({ session: id, name, ok: true })
-      } catch (error) {
-        const code = error instanceof SallyportError ? error.code : codeOf(error)
-        done.push({
-          session: id,
-          name,
-          ok: false,
-          code,
-          detail: error instanceof SallyportError ? error.message : 'the secrets before stay in force',
-        })
-      }
-    }
-    return { sessions: done.filter(({ ok }) => ok).length, failed: done.filter(({ ok }) => !ok) }
   })
 }

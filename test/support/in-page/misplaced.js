@@ -12,7 +12,9 @@ new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resol
     return false
   }
   const nameOf = (element) => `${element.tagName.toLowerCase()}.${element.className} "${(element.textContent ?? '').slice(0, 40)}"`
-  for (const element of document.querySelectorAll('a[href], button, input, select, textarea, summary')) {
+  // What is behind a modal dialog cannot be pressed, and need not.
+  const shown = [...document.querySelectorAll('dialog:modal')].at(-1) ?? document
+  for (const element of shown.querySelectorAll('a[href], button, input, select, textarea, summary')) {
     if (!element.checkVisibility({ visibilityProperty: true }) || element.closest('.visually-hidden, .skip') !== null) continue
     const { left, right, top, bottom, width, height } = element.getBoundingClientRect()
     const x = (left + right) / 2
