@@ -106,8 +106,7 @@ export function useAnswering({ card, alike, shown }: Asked, { onAnswered, onSay 
 export function useAnswerKeys(card: QuestionCard, { isWaiting, arming, panel, open, say, refused }: Answering): void {
   const allow = (scope: 'once' | 'session'): void => {
     if (!isWaiting || panel !== 'answers') return
-    arming.begin()
-    if (arming.take() && claimedByOther(card) === undefined) void say({ decision: 'allow', scope })
+    if (arming.isTaken() && claimedByOther(card) === undefined) void say({ decision: 'allow', scope })
     else refused()
   }
   const deny = (scope: 'once' | 'session'): void => void say({ decision: 'deny', scope })

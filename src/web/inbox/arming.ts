@@ -9,8 +9,10 @@ export type Arming = {
   readonly state: Armed
   /** A press of a button began, by pointer or key. */
   readonly begin: () => void
-  /** Whether a yes is taken now. One whose press began before it would have been taken is none. */
+  /** Whether the press that ends now is taken: one that began before it would have been is not. */
   readonly take: () => boolean
+  /** Whether a yes is taken now. */
+  readonly isTaken: () => boolean
 }
 
 export const ARMED_WORDS: Readonly<Record<Armed, string>> = {
@@ -62,9 +64,13 @@ export function useArming(content: string | undefined, end: RefObject<HTMLElemen
     const pressed = (): void => {
       if (document.querySelector('dialog[open]') !== null) begin()
     }
+    // The window's own: those of what is in it are captured too.
+    const moved = ({ target }: Event): void => {
+      if (target === globalThis.window) begin()
+    }
     const events = [
-      [globalThis, 'focus', begin],
-      [globalThis, 'blur', begin],
+      [globalThis, 'focus', moved],
+      [globalThis, 'blur', moved],
       [document, 'visibilitychange', begin],
       [globalThis, 'keydown', pressed],
       [globalThis, 'pointerdown', pressed],
@@ -80,14 +86,16 @@ export function useArming(content: string | undefined, end: RefObject<HTMLElemen
     }
   }, [content, end])
 
+  const isTaken = (): boolean => now.current.state === 'armed' && end.current !== null && isInFront() && isSeen(end.current)
   return {
     state,
     begin: () => void (now.current.began = now.current.state === 'armed' ? now.current.epoch : -1),
     take() {
-      const { state: is, epoch, began = epoch } = now.current
+      const { epoch, began = epoch } = now.current
       now.current.began = undefined
-      return is === 'armed' && began === epoch && end.current !== null && isInFront() && isSeen(end.current)
+      return began === epoch && isTaken()
     },
+    isTaken,
   }
 }
 

@@ -22,10 +22,11 @@ type Props = Omit<Asked, 'shown'> &
     readonly body: RefObject<HTMLDivElement | null>
     /** Whether the focus goes into it once it is there. */
     readonly wantsFocus: { current: boolean }
+    readonly onPutAway: () => void
   }
 
 /** One question whole, and its answers. */
-export function Detail({ card: heard, alike, body, wantsFocus, onAnswered, onSay }: Props) {
+export function Detail({ card: heard, alike, body, wantsFocus, onPutAway, onAnswered, onSay }: Props) {
   const { value: shown, problem, reload } = useResource<PresentedQuestion>(`/v1/questions/${encodeURIComponent(heard.id)}/presented`)
   const isWaiting = waits(heard)
   // What it came to, where the feed did not say it.
@@ -35,6 +36,9 @@ export function Detail({ card: heard, alike, body, wantsFocus, onAnswered, onSay
   const card = isWaiting || shown === undefined || waits(shown.card) ? heard : shown.card
   const answering = useAnswering({ card, alike, shown }, { onAnswered, onSay })
   useAnswerKeys(card, answering)
+  // What is wrong with a rule is said where it is written.
+  const isOfRule = answering.panel === 'remember' && answering.problem?.code === 'answer_invalid'
+  const said = isOfRule ? problem : (answering.problem ?? problem)
   useEffect(() => {
     if (wantsFocus.current) body.current?.focus()
     wantsFocus.current = false
@@ -54,10 +58,8 @@ export function Detail({ card: heard, alike, body, wantsFocus, onAnswered, onSay
       </header>
       <Body {...{ card, alike, shown, body, answering }} />
       <footer class="inbox-foot">
-        {(answering.problem ?? problem) !== undefined && (
-          <ProblemNote problem={(answering.problem ?? problem) as NonNullable<typeof problem>} />
-        )}
-        {isWaiting ? <Answers card={card} answering={answering} /> : <Over card={card} />}
+        {said !== undefined && <ProblemNote problem={said} />}
+        {isWaiting ? <Answers card={card} answering={answering} /> : <Over card={card} onPutAway={onPutAway} />}
       </footer>
     </article>
   )
@@ -84,13 +86,16 @@ function Body({ card, alike, shown, body, answering }: Asked & Pick<Props, 'body
   )
 }
 
-function Over({ card }: { card: QuestionCard }) {
+function Over({ card, onPutAway }: Pick<Props, 'card' | 'onPutAway'>) {
   return (
-    <p class="note">
-      It is over: {stateWords(card)}
-      {card.answer !== undefined && `, by ${card.answer.by}`}
-      {card.state === 'approved' && `; ${runWords(card)}`}.{card.state === 'expired' && ' The agent was told no.'}
-    </p>
+    <div class="row">
+      <p class="note grow">
+        It is over: {stateWords(card)}
+        {card.answer !== undefined && `, by ${card.answer.by}`}
+        {card.state === 'approved' && `; ${runWords(card)}`}.{card.state === 'expired' && ' The agent was told no.'}
+      </p>
+      <Button onPress={onPutAway}>Put it away</Button>
+    </div>
   )
 }
 

@@ -9,9 +9,9 @@ import { keyHelp, useKeys } from '../shell/keys.ts'
 import { hrefOf, route } from '../shell/route.ts'
 import type { Said } from './answering.ts'
 import { Detail } from './detail.tsx'
-import { beside, groupOf, groupsOf, nextAfter } from './groups.ts'
+import { beside, groupOf, groupsOf, nextAfter, type Group } from './groups.ts'
 import { List } from './list.tsx'
-import { leaving, pending, pendingCount, select, selected, waits } from './questions.ts'
+import { leaving, pending, pendingCount, putAway, select, selected, waits } from './questions.ts'
 import { Recent } from './recent.tsx'
 import { TellMe } from './tell-me.tsx'
 import './inbox.css'
@@ -53,15 +53,7 @@ function Waiting() {
   const wantsFocus = useRef(false)
   const all = [...pending.value, ...leaving.value]
   const groups = groupsOf(all, places.current)
-  const named = route.value.rest[0]
-  useEffect(() => {
-    if (named !== undefined) select(named)
-  }, [named])
-  useEffect(() => {
-    // Nothing was looked at: what waits longest is. Never away from something.
-    const first = groups[0]?.cards[0].id
-    if (first !== undefined && groupOf(groups, selected.value) === undefined) select(first)
-  })
+  useLook(groups)
   const group = groupOf(groups, selected.value)
   const card = group?.cards.find(({ id }) => id === selected.value)
   const open = (): void => {
@@ -73,7 +65,12 @@ function Waiting() {
     else wantsFocus.current = true
     select(id)
   }
-  const move = (by: 1 | -1): void => select(beside(groups, selected.value, by))
+  const move = (by: 1 | -1): void => {
+    const to = beside(groups, selected.value, by)
+    // What is over and has nothing beside it is put away.
+    if (to === selected.value && card !== undefined && !waits(card)) putAway(new Set([card.id]), undefined)
+    else select(to)
+  }
   useKeys({
     j: { does: 'the next question', press: () => move(1) },
     k: { does: 'the question before', press: () => move(-1) },
@@ -86,9 +83,7 @@ function Waiting() {
     said.value = `${decision === 'allow' ? 'Allowed' : 'Denied'}${SCOPES[scope]}: ${many}${first.summary}`
     wantsFocus.current = body.current?.closest('.inbox-detail')?.contains(document.activeElement) === true
     const ids = new Set(done.map(({ id }) => id))
-    const next = nextAfter(groups, first.id, ids)
-    leaving.value = leaving.value.filter(({ id }) => !ids.has(id))
-    if (next !== undefined) select(next)
+    putAway(ids, nextAfter(groups, first.id, ids))
     hasAnswered.value = true
   }
   return (
@@ -108,6 +103,7 @@ function Waiting() {
             alike={waits(card) ? group.cards.filter(waits) : [card]}
             body={body}
             wantsFocus={wantsFocus}
+            onPutAway={() => putAway(new Set([card.id]), nextAfter(groups, card.id, new Set([card.id])))}
             onAnswered={answered}
             onSay={(words) => void (said.value = words)}
           />
@@ -115,6 +111,18 @@ function Waiting() {
       )}
     </>
   )
+}
+
+/** What the address names is looked at; where nothing is, what waits longest. Never away from something. */
+function useLook(groups: readonly Group[]): void {
+  const named = route.value.rest[0]
+  useEffect(() => {
+    if (named !== undefined) select(named)
+  }, [named])
+  useEffect(() => {
+    const first = groups[0]?.cards[0].id
+    if (first !== undefined && groupOf(groups, selected.value) === undefined) select(first)
+  })
 }
 
 function NothingWaits() {

@@ -111,8 +111,9 @@ export function Asker({ card: { asker } }: { card: QuestionCard }) {
 /** How long it waits before it is a no, or how it ended. */
 export function Countdown({ card }: { card: QuestionCard }) {
   if (!waits(card)) return <span class="small inbox-left">{stateWords(card)}</span>
-  const left = Math.max(0, card.expiresAt - now.value)
-  const share = Math.min(1, left / Math.max(1, card.expiresAt - card.createdAt))
+  const whole = Math.max(1, card.expiresAt - card.createdAt)
+  const left = Math.min(whole, Math.max(0, card.expiresAt - now.value))
+  const share = left / whole
   return (
     <span class="small inbox-left">
       <span class="inbox-bar" aria-hidden="true">

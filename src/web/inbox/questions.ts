@@ -12,6 +12,8 @@ export const leaving = signal<readonly QuestionCard[]>([])
 /** How many there were since the page began that it had not known. */
 export const arrivals = signal(0)
 
+/** What was answered here leaves at once, whenever the feed says so. */
+const answered = new Set<string>()
 const LEAVES_MS = 4_000
 const LEAVING_MAX = 50
 const WAITS: ReadonlySet<string> = new Set(['pending', 'claimed'])
@@ -47,11 +49,18 @@ export function byAge(a: QuestionCard, b: QuestionCard): number {
 
 /** One of several that wait together leaves without a row of its own, unless it is looked at. */
 function leave(card: QuestionCard, bundle: string | undefined): void {
-  if (bundle !== undefined && card.id !== selected.value) return
+  if (answered.has(card.id) || (bundle !== undefined && card.id !== selected.value)) return
   leaving.value = [...leaving.value.filter(({ id }) => id !== card.id), card].slice(-LEAVING_MAX)
   setTimeout(() => {
     if (selected.value !== card.id) leaving.value = leaving.value.filter(({ id }) => id !== card.id)
   }, LEAVES_MS)
+}
+
+/** Puts away what was answered here, and looks at another one. */
+export function putAway(ids: ReadonlySet<string>, next: string | undefined): void {
+  for (const id of ids) answered.add(id)
+  leaving.value = leaving.value.filter(({ id }) => !ids.has(id))
+  select(next)
 }
 
 /** Looks at another question; the one before goes from the list if it is over. */

@@ -18,6 +18,7 @@ const FACTS: ReadonlySet<string> = new Set([
   'id',
   'digest',
 ])
+const LOOKS: Readonly<Record<string, string>> = { reason: ' inbox-reason', argv: ' inbox-argv', diff: ' inbox-wide' }
 /** Said by controls of the page. */
 const ELSEWHERE: ReadonlySet<string> = new Set(['bundle', 'offer'])
 
@@ -49,7 +50,7 @@ export function Sections({ sections }: { sections: readonly Section[] }) {
 
 function Shown({ section: { name, label, lines, isWarning } }: { section: Section }) {
   return (
-    <section class={`inbox-section${isWarning === true ? ' note note-bad' : ''}${name === 'reason' ? ' inbox-reason' : ''}`}>
+    <section class={`inbox-section${isWarning === true ? ' note note-bad' : ''}${LOOKS[name] ?? ''}`}>
       <h3>{label}</h3>
       {name === 'diff' ? <Diff text={lines.join('\n')} label={label} /> : <Lines lines={lines} />}
     </section>
