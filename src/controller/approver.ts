@@ -75,20 +75,7 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
     }),
   )
   const presence = await openPresence({ home, system, log, audit: record })
-  const proposals = createProposals({
-    home,
-    approvals,
-    check: (target, wish) => Promise.resolve(proposalProblems(target, wish, policyDirs)),
-    audit: ({ what, id, of, by, target, digest }) =>
-      record(
-        by === 'page' && of === 'policy'
-          ? { event: 'config_changed', of, what: target, did: what, digest, by: `the page, change ${id}` }
-          : { event: 'operator', did: `proposal_${what}`, details: `${id} ${target} sha256 ${digest}` },
-      ),
-    // Who changes it on the page is told which sessions did not take it.
-    onChanged: (of, workspace, by) => (of === 'policy' && by === undefined ? refresh(workspace) : Promise.resolve()),
-    system,
-  })
+  const proposals = proposalsOf({ home, policyDirs, approvals, record, refresh, system })
   const place = createPlaces({
     home,
     state,
@@ -126,6 +113,32 @@ export async function openApprover(parts: ApproverParts): Promise<Approver> {
   )
   const running = open.move()
   return { approvals, presence, proposals, requests, [Symbol.asyncDispose]: () => running.disposeAsync() }
+}
+
+type ProposalsOf = {
+  readonly home: string
+  readonly policyDirs: readonly string[]
+  readonly approvals: Approvals
+  readonly record: (event: Parameters<Audit['append']>[0]) => Promise<void>
+  readonly refresh: (workspace: string | undefined) => Promise<void>
+  readonly system: System
+}
+
+function proposalsOf({ home, policyDirs, approvals, record, refresh, system }: ProposalsOf): Proposals {
+  return createProposals({
+    home,
+    approvals,
+    check: (target, wish) => Promise.resolve(proposalProblems(target, wish, policyDirs)),
+    audit: ({ what, id, of, by, target, digest }) =>
+      record(
+        by === 'page' && of === 'policy'
+          ? { event: 'config_changed', of, what: target, did: what, digest, by: `the page, change ${id}` }
+          : { event: 'operator', did: `proposal_${what}`, details: `${id} ${target} sha256 ${digest}` },
+      ),
+    // Who changes it on the page is told which sessions did not take it.
+    onChanged: (of, workspace, by) => (of === 'policy' && by === undefined ? refresh(workspace) : Promise.resolve()),
+    system,
+  })
 }
 
 /** Sessions are there before any agent calls. */

@@ -16,10 +16,8 @@ import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
 import { userValues } from './mcp-servers/mcp-servers.ts'
 import type { OperatorServers } from './mcp-servers/operator-servers.ts'
-import { openNotify } from './notify/notify.ts'
-import { openSurfaces } from './operator/surfaces.ts'
+import { openFaces } from './faces.ts'
 import type { Planning } from './planning.ts'
-import { openPolicyFiles } from './policy-files/policy-files.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
 import { openDaemonVault } from './daemon-vault.ts'
@@ -99,46 +97,21 @@ export async function openController(config: ControllerConfig, log: Log, system:
   await sessions.adopt(running.signal)
 
   const host = { home, sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
-  const { approvals, proposals } = approver
-  const policies = parts.use(
-    await openPolicyFiles({
+  const { socket, web } = parts.use(
+    await openFaces(freeSocketPath(home), config.web, {
       ...shared,
-      sessions,
+      host,
+      approver,
       planning,
-      approvals,
-      changes: proposals.changes,
-      operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
-    }),
-  )
-  const surfaces = parts.use(
-    await openSurfaces(freeSocketPath(home), config.web, {
-      ...host,
       operatorSecrets: operatorSecretsOf({ ...shared, kept, secrets, sessions, vaultAddress: settings.hashicorp?.address }),
-      ...approver,
-      place: { home, packageRoot, environment: env },
-      policies,
-      pageFolder: join(packageRoot, 'dist', 'page'),
-      signal: running.signal,
-      log,
-    }),
-  )
-  late.web = surfaces.web
-  parts.use(
-    await openNotify({
-      home,
-      approvals: approver.approvals,
-      attest: (means, of) => approver.presence.attest(means, of),
-      resolveSecret: (key) => vault.get(key, { use: 'notify' }),
+      notifySecret: (key) => vault.get(key, { use: 'notify' }),
       redact,
-      ...(surfaces.web && { link: surfaces.web.url }),
-      environment: config.env,
-      system,
-      log,
+      late,
+      signal: running.signal,
     }),
   )
   const open = parts.move()
-  const { socket, web } = surfaces
-  return { socket, ...(web && { web: web.url }), [Symbol.asyncDispose]: () => open.disposeAsync() }
+  return { socket, ...(web !== undefined && { web }), [Symbol.asyncDispose]: () => open.disposeAsync() }
 }
 
 type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'workspace' | 'system' | 'log'> & {

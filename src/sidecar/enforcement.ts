@@ -49,6 +49,11 @@ export type Reloading = {
   revoke(parts: ReloadParts, reason: Refusal): number
 }
 
+async function noteFailure({ audit, log }: ReloadParts, { code, reason }: ReturnType<typeof faultOf>): Promise<void> {
+  log.error({ code, reason }, 'reload failed: the policy before stays in force')
+  await note(audit, { event: 'reload_failed', code }, log)
+}
+
 /** @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, config_invalid */
 export function openEnforcement(parts: EnforcementParts): Reloading {
   const { held } = parts
@@ -99,18 +104,15 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
       return failing !== undefined
     },
     async reload(reloading, isRetry) {
-      const { audit, log } = reloading
       if (isRevoked) return false
       let next: Enforced
       try {
         next = read(parts, current.generation + 1)
       } catch (error) {
-        const { code, reason } = faultOf(error)
-        const isKnown = isRetry && failing?.reason === reason
-        failing = { reason }
-        if (isKnown) return false
-        log.error({ code, reason }, 'reload failed: the policy before stays in force')
-        await note(audit, { event: 'reload_failed', code }, log)
+        const fault = faultOf(error)
+        const isKnown = isRetry && failing?.reason === fault.reason
+        failing = { reason: fault.reason }
+        if (!isKnown) await noteFailure(reloading, fault)
         return false
       }
       if (isRetry && failing && failing.found !== next.policy.digest) {
