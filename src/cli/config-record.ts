@@ -1,13 +1,10 @@
-import type { AuditEvent } from '../audit/audit.ts'
 import { holdAudit } from '../controller/home.ts'
 import { openOwnAudit } from '../controller/record/own-audit.ts'
+import type { ConfigChange } from '../controller/record/vault-changes.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { system } from '../kernel/system.ts'
-import type { VaultEvent } from '../vault/vault.ts'
 import { homeOf, type Io } from './command.ts'
 import { daemonClient, type DaemonClient } from './daemon-client.ts'
-
-type ConfigChange = Omit<Extract<AuditEvent, { event: 'config_changed' }>, 'event'>
 
 /** The audit of this home, for a command that changes what holds for sessions. */
 export type ConfigRecord = AsyncDisposable & {
@@ -64,19 +61,4 @@ async function named(step: () => Promise<unknown>): Promise<void> {
       cause,
     })
   }
-}
-
-/** Hears what a vault is changed by, and gives it as changes for the record: names and versions. */
-export function vaultChanges(by: string): { readonly onChange: (event: VaultEvent) => void; readonly taken: () => ConfigChange[] } {
-  const events: VaultEvent[] = []
-  return {
-    onChange: (event) => void events.push(event),
-    taken: () => events.splice(0).map((event) => changeOf(event, by)),
-  }
-}
-
-function changeOf(event: VaultEvent, by: string): ConfigChange {
-  const { kind: did, version } = event
-  if ('key' in event) return { of: 'secret', what: event.key, did, version: event.secretVersion, by }
-  return { of: 'vault', what: 'keys' in event ? event.keys.join(',') : event.method, did, version, by }
 }

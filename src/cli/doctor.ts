@@ -1,4 +1,4 @@
-import { createDocker, examine, type DoctorRow } from '../controller/doctor/doctor.ts'
+import { doctorParts, examine, type DoctorRow } from '../controller/doctor/doctor.ts'
 import { system } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
 import { visibleJson } from '../kernel/visible.ts'
@@ -26,18 +26,8 @@ Exit code: 0 no failure (there may be warnings); 1 a failure: sessions can't be 
     const stop = new AbortController()
     const onSignal = (): void => stop.abort()
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, onSignal)
-    const rows = await examine(
-      {
-        docker: createDocker('docker', io.env),
-        image: io.env['SALLYPORT_SIDECAR_IMAGE'] || `sallyport/sidecar:${VERSION}`,
-        home: homeOf(io.env),
-        packageRoot,
-        environment: io.env,
-        system,
-        nodeVersion: process.version,
-      },
-      stop.signal,
-    )
+    const parts = doctorParts({ home: homeOf(io.env), packageRoot, environment: io.env, system })
+    const rows = await examine(parts, stop.signal)
     for (const name of ['SIGINT', 'SIGTERM'] as const) process.removeListener(name, onSignal)
     io.out(values.json === true ? visibleJson(rows) : print(rows))
     return rows.some(({ state }) => state === 'failure') ? 1 : 0

@@ -6,31 +6,20 @@ import { system } from '../kernel/system.ts'
 import { visible, visibleJson } from '../kernel/visible.ts'
 import {
   checkPolicy,
-  describeAlso,
-  describeBudget,
-  describeExchange,
-  describeFile,
-  describePlace,
-  describeSource,
+  describeEffective,
   explainRequest,
   formatDiagnostic,
   formatPlace,
   loadPolicy,
-  secretsOfServer,
   showPolicy,
+  type DescribedLine,
   type Diagnostic,
-  type EffectiveCredential,
   type EffectivePolicy,
-  type EffectiveRoute,
-  type EffectiveRule,
-  type ExplainedAnswers,
-  type ExplainedCredential,
-  type Explanation,
-  type Place,
   type Policy,
-  type Said,
 } from '../policy/policy.ts'
-import { explainCommand, lintCommands, printCommandExplanation, printHostCommands } from './policy-commands.ts'
+import { explainCommand, lintCommands } from '../controller/policy-files/explain-command.ts'
+import { explainedCommand, explainedRequest } from '../controller/policy-files/explained-rows.ts'
+import type { ExplainedView } from '../wire/policies.ts'
 import { homeOf, parseFlags, parseVerb, policyDirs, type Command, type Io } from './command.ts'
 
 const CHECK = 'sallyport policy check PATH… [--workspace DIR] [--role NAME] [--json]'
@@ -160,16 +149,16 @@ async function explain(argv: readonly string[], io: Io): Promise<number> {
   if (values.command !== undefined) {
     const explained = await explainCommand(
       policy.hostCommands,
-      values.command,
+      { command: values.command },
       values.cwd ?? '.',
       surroundings(values.workspace, io),
       system.now(),
     )
-    io.out(values.json === true ? visibleJson(explained) : printCommandExplanation(explained))
+    io.out(values.json === true ? visibleJson(explained) : visible(printExplained(explainedCommand(explained))))
     return 0
   }
   const explanation = explainRequest(policy.asOf(system.now()), url ?? '', values.method ?? 'GET')
-  io.out(values.json === true ? printJson(explanation) : printExplanation(explanation))
+  io.out(values.json === true ? printJson(explanation) : printExplained(explainedRequest(explanation)))
   return 0
 }
 
@@ -221,140 +210,22 @@ async function load(paths: readonly string[] | undefined, asked: Asked, io: Io):
   return { policy: loadPolicy(used, { policyDirs: policyDirs(io.env) }) }
 }
 
-function printExplanation(explanation: Explanation): string {
-  const { rule, credential, placeholders = [], answers, candidates } = explanation
-  const lines = [`${explanation.decision}  ${explanation.method} ${explanation.url}`, `  why         ${explanation.why}`]
-  if (explanation.upstream !== undefined) lines.splice(1, 0, `  upstream    ${explanation.upstream}`)
-  if (explanation.code !== undefined) lines.push(`  code        ${explanation.code}`)
-  if (explanation.hint !== undefined) lines.push(`  hint        ${explanation.hint}`)
-  if (rule !== undefined) lines.push(`  rule        ${rule.id} (${rule.at})${rule.plane === 'control_plane' ? ', of the harness' : ''}`)
-  if (credential !== undefined) lines.push(...printCredential('credential ', credential))
-  for (const placeholder of placeholders) lines.push(...printCredential('placeholder', placeholder))
-  if (answers !== undefined) lines.push(`  answers     ${describeAnswers(answers)}`)
-  for (const note of explanation.notes) lines.push(`  note        ${note}`)
+function printExplained({ action, what, rows, candidates }: ExplainedView): string {
+  const lines = [`${action}  ${what}`, ...rows.map(([label, text]) => `  ${label.padEnd(11)} ${text}`)]
   if (candidates.length > 0) lines.push('  rules for this host')
-  for (const { id, at, action, matches, why } of candidates) lines.push(`    ${matches ? '+' : '-'} ${action} ${id} (${at}): ${why}`)
+  for (const { matches, text } of candidates) lines.push(`    ${matches ? '+' : '-'} ${text}`)
   return `${lines.join('\n')}\n`
-}
-
-function printCredential(label: string, { id, secret, place, also = [], oauth2, budget, at }: ExplainedCredential): string[] {
-  const details = [...also.map((field) => `also ${field}`), oauth2, budget && `budget ${budget}`].filter((detail) => detail !== undefined)
-  return [`  ${label} ${id}: ${place}, secret ${secret} (${at})`, ...details.map((detail) => `              ${detail}`)]
-}
-
-function describeAnswers({ scrub, secrets, accessTokens = [] }: ExplainedAnswers): string {
-  const names = [...secrets, ...accessTokens.map((id) => `access tokens of ${id}`)].join(', ')
-  switch (scrub) {
-    case 'replace':
-      return `${names} written over in them (scrub: replace)`
-    case 'block':
-      return `refused where ${names} would be in them (scrub: block)`
-    case 'off':
-      return `not searched for ${names} (scrub: off)`
-  }
 }
 
 /** @param layers by file, whose word it is */
 function printPolicy(policy: EffectivePolicy, layers: ReadonlyMap<string, string>): string {
-  const lines = [
-    `files`,
-    ...policy.files.map((file) => `  ${file}${layers.has(file) ? `  (${layers.get(file) ?? ''})` : ''}`),
-    describeSetting('mode', policy.mode),
-    policy.harness === undefined ? 'harness none' : describeSetting('harness', policy.harness),
-    describeSetting('lease', policy.lease),
-  ]
-  lines.push(`rules${policy.rules.length === 0 ? ` none${policy.mode.value === 'open' ? '' : ': everything is denied'}` : ''}`)
-  for (const rule of policy.rules) lines.push(`  ${rule.action.padEnd(5)}  ${rule.id}  ${describeRule(rule)}  (${formatPlace(rule.from)})`)
-  lines.push(`routes${policy.routes.length === 0 ? ' none' : ''}`)
-  for (const route of policy.routes) lines.push(`  ${route.name}  ${describeRoute(route)}  (${formatPlace(route.from)})`)
-  lines.push(`credentials${policy.credentials.length === 0 ? ' none' : ''}`)
-  for (const credential of policy.credentials)
-    lines.push(`  ${credential.id}  ${describeCredential(credential)}  (${formatPlace(credential.from)})`)
-  lines.push(`secrets${policy.secrets.length === 0 ? ' none' : ''}`)
-  for (const secret of policy.secrets) lines.push(`  ${secret.name}  ${describeSecret(secret)}  (${formatPlace(secret.from)})`)
-  lines.push(...describeMcpServers(policy.mcpServers))
-  lines.push(...describeSession(policy), ...printHostCommands(policy.hostCommands), ...describeGateway(policy))
-  return `${lines.join('\n')}\n`
+  const files = policy.files.map((file) => `  ${file}${layers.has(file) ? `  (${layers.get(file) ?? ''})` : ''}`)
+  return `${['files', ...files, ...describeEffective(policy).map(printLine)].join('\n')}\n`
 }
 
-function describeSecret({ source, resources, ttlMs }: EffectivePolicy['secrets'][number]): string {
-  const parts = [describeSource(source), resources && `for ${resources.join(' ')}`, ttlMs && `kept for ${ttlMs / 1000} s`]
-  return parts.filter(Boolean).join('  ')
-}
-
-/** As they stand in the policy: `sallyport mcp ls` has those of mcp.json and of the harness as well. */
-function describeMcpServers(servers: EffectivePolicy['mcpServers']): string[] {
-  const lines = servers.map((server) => {
-    const secrets = secretsOfServer(server)
-    const parts = [server.name, server.kind === 'http' ? server.url : server.command.join(' ')]
-    if (secrets.length > 0) parts.push(`secrets ${secrets.join(' ')}`)
-    if (server.tools !== undefined) parts.push(`tools ${server.tools.join(' ') || 'none'}`)
-    return visible(`  ${parts.join('  ')}  (${formatPlace(server.from)})`)
-  })
-  return [`mcp_servers${lines.length === 0 ? ' none' : ''}`, ...lines]
-}
-
-/** What says something about the session around the gate; what is the default of whoever makes it is left out. */
-function describeSession({ filesystem, session }: EffectivePolicy): string[] {
-  const { workspace, hide, gitMetadata } = filesystem
-  const { user, memoryBytes, ...rest } = session
-  const said: [string, Said<string | number>][] = [
-    ['workspace', workspace],
-    ...hide.map((pattern): [string, Said<string>] => ['hide', pattern]),
-    ['git_metadata', gitMetadata],
-    ['user', { ...user, value: typeof user.value === 'string' ? user.value : `${user.value.uid}:${user.value.gid}` }],
-    ...(memoryBytes === undefined
-      ? []
-      : [['memory', { ...memoryBytes, value: `${memoryBytes.value / 1_024 ** 2}m` }] as [string, Said<string>]]),
-    ...Object.entries(rest),
-  ]
-  const lines = said.flatMap(([name, { value, from }]) =>
-    from === undefined ? [] : [`  ${describeSetting(name, { value: String(value), from })}`],
-  )
-  return [lines.length === 0 ? 'session default' : 'session', ...lines]
-}
-
-function describeGateway({ gateway: { disabled } }: EffectivePolicy): string[] {
-  return disabled.length === 0
-    ? ['gateway default']
-    : ['gateway', ...disabled.map(({ value, from }) => `  ${describeSetting('disabled', { value, from })}`)]
-}
-
-function describeSetting(name: string, { value, from }: { readonly value: string; readonly from?: Place }): string {
-  return `${name} ${value}${from === undefined ? ' (default)' : ` (${formatPlace(from)})`}`
-}
-
-function describeRoute({ upstream, credential, plaintext, addresses, plane }: EffectiveRoute): string {
-  const parts = [upstream, credential && `credential ${credential}`]
-  if (plaintext === 'accept') parts.push('plaintext accepted')
-  if (addresses.length > 0) parts.push(`addresses ${addresses.join(' ')}`)
-  if (plane === 'control_plane') parts.push('of the harness')
-  return parts.filter((part) => part !== undefined).join('  ')
-}
-
-function describeRule(rule: EffectiveRule): string {
-  const parts = [`${rule.host}:${rule.ports.join(',')}`, rule.methods?.join(' '), rule.paths?.join(' ')]
-  if (rule.protocol === 'tcp') parts.push('tcp')
-  else if (rule.tls === 'passthrough') parts.push('passthrough')
-  if (rule.upgrade !== undefined) parts.push(`upgrade ${rule.upgrade}`)
-  if (rule.plaintext === 'accept') parts.push('plaintext accepted')
-  if (rule.addresses.length > 0) parts.push(`addresses ${rule.addresses.join(' ')}`)
-  if (rule.scrub !== 'replace') parts.push(`scrub ${rule.scrub}`)
-  if (rule.ownCredentials !== undefined) parts.push(`own credentials ${rule.ownCredentials}`)
-  if (rule.expiresAt !== undefined) parts.push(`until ${new Date(rule.expiresAt).toISOString()}`)
-  if (rule.plane === 'control_plane') parts.push('of the harness')
-  return parts.filter((part) => part !== undefined).join('  ')
-}
-
-function describeCredential(credential: EffectiveCredential): string {
-  const { secret, place, also, exchange, budget, file, domains, methods, paths } = credential
-  const parts = [domains.join(' '), methods?.join(' '), paths?.join(' '), describePlace(place), `secret ${secret}`]
-  if (place.kind === 'aws') parts.push(`secret ${place.accessKeyId}`, place.sessionToken && `secret ${place.sessionToken}`)
-  for (const field of also) parts.push(`also ${describeAlso(field)}`)
-  if (exchange !== undefined) parts.push(describeExchange(exchange), exchange.clientSecret && `secret ${exchange.clientSecret}`)
-  if (budget !== undefined) parts.push(`budget ${describeBudget(budget)}`)
-  if (file !== undefined) parts.push(`file ${describeFile(file)}`)
-  return parts.filter(Boolean).join('  ')
+function printLine({ text, from, depth, isSetting }: DescribedLine): string {
+  const place = from === undefined ? (isSetting ? ' (default)' : '') : `${isSetting ? ' ' : '  '}(${formatPlace(from)})`
+  return `${'  '.repeat(depth)}${text}${place}`
 }
 
 function count(found: readonly Diagnostic[], what: string): string {

@@ -1,5 +1,6 @@
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import * as z from 'zod'
+import { vaultChanges } from '../controller/record/vault-changes.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { Secret } from '../kernel/secret.ts'
@@ -7,7 +8,7 @@ import { shown } from '../kernel/shown.ts'
 import { system } from '../kernel/system.ts'
 import { nameOf, openExport, openVault, placeFile, readPassphraseFile } from '../vault/vault.ts'
 import { homeOf, parseFlags, type Io } from './command.ts'
-import { openConfigRecord, vaultChanges } from './config-record.ts'
+import { openConfigRecord } from './config-record.ts'
 import { daemonClient } from './daemon-client.ts'
 import { askNewPassphrase, askPassphrase } from './secret-input.ts'
 import { openOrMakeVault, parseMethod, vaultAccess } from './vault-access.ts'
@@ -41,12 +42,12 @@ export async function rotateVaultKey(argv: readonly string[], io: Io): Promise<n
   const method = parseMethod('--unlock', values.unlock)
   const newPassphraseFile = values['passphrase-file']
   const access = vaultAccess(io.env, { ...(method && { method }), ...(newPassphraseFile !== undefined && { newPassphraseFile }) })
-  const changes = vaultChanges('sallyport secret rotate-key')
+  const changes = vaultChanges()
   await using vault = await openVault(access.file, access.unlock, system, changes)
   await using record = await openConfigRecord(io)
   const before = vault.method
   await vault.rotateKey(to)
-  await record.add(changes.taken())
+  await record.add(changes.taken('sallyport secret rotate-key'))
   io.out(`${access.file}: ${secrets(vault.list().length)} encrypted anew, locked with ${nameOf(vault.method)}\n`)
   if (before === 'key-file' && vault.method !== 'key-file')
     io.err(`The key file ${access.unlock.keyFile} opens nothing but older copies of the vault now: delete it when you need none.\n`)
@@ -64,12 +65,12 @@ export async function exportVault(argv: readonly string[], io: Io): Promise<numb
   )
   const method = parseMethod('--unlock', values.unlock)
   const access = vaultAccess(io.env, { ...(method && { method }) })
-  const changes = vaultChanges('sallyport secret export')
+  const changes = vaultChanges()
   await using vault = await openVault(access.file, access.unlock, system, changes)
   const passphrase = await sealPassphrase(values['passphrase-file'], () => askNewPassphrase('Passphrase of the exported file'))
   await using record = await openConfigRecord(io)
   const text = await vault.exportSealed(passphrase)
-  await record.add(changes.taken())
+  await record.add(changes.taken('sallyport secret export'))
   if (values.output === undefined) {
     io.out(text)
     return 0
@@ -92,11 +93,11 @@ export async function importVault(argv: readonly string[], io: Io): Promise<numb
   const passphrase = await sealPassphrase(values['passphrase-file'], () => askPassphrase('Passphrase of the exported file'))
   // Before there is a vault: nothing is left of a file that cannot be opened.
   const opened = await openExport(text, passphrase)
-  const changes = vaultChanges('sallyport secret import')
+  const changes = vaultChanges()
   await using vault = await openOrMakeVault(access, io, changes)
   await using record = await openConfigRecord(io)
   const count = vault.importOpened(opened, { replace: values.replace === true })
-  await record.add(changes.taken())
+  await record.add(changes.taken('sallyport secret import'))
   io.out(
     count === 0
       ? `${file}: the vault has all of it already\n`

@@ -1,10 +1,9 @@
-import { realpathSync } from 'node:fs'
-import { codeOf, SallyportError } from '../kernel/errors.ts'
+import { vaultChanges } from '../controller/record/vault-changes.ts'
+import { SallyportError } from '../kernel/errors.ts'
 import { system } from '../kernel/system.ts'
-import { visible } from '../kernel/visible.ts'
-import { checkSecret, KEY, openVault, scopeOfWorkspace, type SecretRow, type Vault } from '../vault/vault.ts'
+import { checkSecret, KEY, openVault, scopeOfFolder, type SecretRow, type Vault } from '../vault/vault.ts'
 import { parseFlags, parseVerb, type Command, type Io } from './command.ts'
-import { openConfigRecord, vaultChanges } from './config-record.ts'
+import { openConfigRecord } from './config-record.ts'
 import { applySecrets, exportVault, importVault, rotateVaultKey } from './secret-vault.ts'
 import { readValue } from './secret-input.ts'
 import { openOrMakeVault, parseMethod, vaultAccess, type VaultAccess } from './vault-access.ts'
@@ -86,11 +85,11 @@ async function set(argv: readonly string[], io: Io): Promise<number> {
   // Before the vault is opened or made: an answer that is broken off, or not taken, leaves nothing behind.
   const value = await readValue(name)
   checkSecret(name, value, options)
-  const changes = vaultChanges('sallyport secret set')
+  const changes = vaultChanges()
   await using vault = await openOrMakeVault(access, io, changes)
   await using record = await openConfigRecord(io)
   const row = vault.set(name, value, options)
-  await record.add(changes.taken())
+  await record.add(changes.taken('sallyport secret set'))
   io.out(`${name}: version ${row.version} is stored; "sallyport secret apply" gives it to running sessions\n`)
   return 0
 }
@@ -119,20 +118,11 @@ function parseSet(argv: readonly string[]) {
   const [name] = positionals
   if (name === undefined) throw new SallyportError('usage', 'NAME is missing', { hint: `usage: ${SET}` })
   if (!KEY.test(name)) throw misplaced()
-  return { name, tags: values.tag, scope: scopeOf(values.scope), method: parseMethod('--unlock', values.unlock) }
-}
-
-/** A folder is easier to write than what the vault keeps of it. */
-function scopeOf(text: string | undefined): string | undefined {
-  const folder = /^workspace:(.*[/.].*)$/.exec(text ?? '')?.[1]
-  if (folder === undefined) return text
-  try {
-    return scopeOfWorkspace(realpathSync(folder))
-  } catch (cause) {
-    throw new SallyportError('config_invalid', `--scope "${visible(text ?? '')}": there is no such folder (${codeOf(cause)})`, {
-      hint: 'name the workspace as "up" does',
-      cause,
-    })
+  return {
+    name,
+    tags: values.tag,
+    scope: values.scope === undefined ? undefined : scopeOfFolder(values.scope),
+    method: parseMethod('--unlock', values.unlock),
   }
 }
 
@@ -152,11 +142,11 @@ async function remove(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(argv, { unlock: { type: 'string' } }, { min: 1, max: 1, names: ['NAME'], usage: RM })
   const [name = ''] = positionals
   const access = accessOf(values.unlock, io)
-  const changes = vaultChanges('sallyport secret rm')
+  const changes = vaultChanges()
   await using vault = await openVault(access.file, access.unlock, system, changes)
   await using record = await openConfigRecord(io)
   vault.remove(name)
-  await record.add(changes.taken())
+  await record.add(changes.taken('sallyport secret rm'))
   io.out(`${name} is removed; running sessions keep it until "sallyport secret apply"\n`)
   return 0
 }
@@ -168,7 +158,7 @@ async function tag(argv: readonly string[], io: Io): Promise<number> {
   const { values, positionals } = parseFlags(others, { unlock: { type: 'string' } }, { min: 1, max: 1, names: ['NAME'], usage: TAG })
   const [name = ''] = positionals
   const access = accessOf(values.unlock, io)
-  const noted = vaultChanges('sallyport secret tag')
+  const noted = vaultChanges()
   await using vault = await openVault(access.file, access.unlock, system, noted)
   const tags = new Set(tagsOf(vault, name))
   for (const change of changes) {
@@ -178,7 +168,7 @@ async function tag(argv: readonly string[], io: Io): Promise<number> {
   }
   await using record = changes.length === 0 ? undefined : await openConfigRecord(io)
   const row = changes.length === 0 ? undefined : vault.tag(name, [...tags])
-  await record?.add(noted.taken())
+  await record?.add(noted.taken('sallyport secret tag'))
   io.out(`${name}: ${(row?.tags ?? [...tags]).join(' ') || 'no tags'}\n`)
   return 0
 }

@@ -1,10 +1,10 @@
 import { createInterface } from 'node:readline/promises'
-import { readWorkspaceFile, realWorkspace, WORKSPACE_POLICY } from '../controller/sessions/workspace-file.ts'
-import { contentDigest, openTrust, type TrustStore } from '../controller/sessions/workspace-trust.ts'
+import { acceptableOwn } from '../controller/sessions/own-policy.ts'
+import { realWorkspace, WORKSPACE_POLICY } from '../controller/sessions/workspace-file.ts'
+import { openTrust, type TrustStore } from '../controller/sessions/workspace-trust.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import { system } from '../kernel/system.ts'
 import { visible } from '../kernel/visible.ts'
-import { formatDiagnostic, inspectRestricted } from '../policy/policy.ts'
 import { homeOf, parseFlags, type Command, type Io } from './command.ts'
 import { openConfigRecord } from './config-record.ts'
 
@@ -60,17 +60,7 @@ async function trust(argv: readonly string[], io: Io, store: TrustStore): Promis
       hint: `usage: ${TRUST}`,
     })
   const workspace = realWorkspace(values.workspace)
-  const { file, text } = readOwn(workspace)
-  const digest = contentDigest(text)
-  if (values.digest !== undefined && values.digest !== digest)
-    throw new SallyportError('policy_untrusted', `${file}: its content has the digest ${digest}, not "${visible(values.digest)}"`, {
-      hint: 'it is another content than the one that was meant: look at it with sallyport trust',
-    })
-  const { errors, allows } = inspectRestricted({ file, text })
-  if (errors.length > 0)
-    throw new SallyportError('policy_invalid', visible(errors.map(formatDiagnostic).join('\n')), {
-      hint: 'it cannot be accepted as long as it has errors',
-    })
+  const { file, text, digest, allows } = acceptableOwn(workspace, values.digest)
   if (await store.isTrusted(workspace, text)) return say(io, `${visible(file)}: accepted already, as it is (${digest})\n`)
   if (values.digest === undefined) {
     io.out(
@@ -90,16 +80,6 @@ async function trust(argv: readonly string[], io: Io, store: TrustStore): Promis
   await store.add(workspace, digest)
   await record.add([{ of: 'trust', what: workspace, did: 'accepted', digest, by: 'sallyport trust' }])
   return say(io, `${visible(file)}: accepted as it is (${digest})\n`)
-}
-
-function readOwn(workspace: string): { readonly file: string; readonly text: string } {
-  const own = readWorkspaceFile(workspace)
-  if (own === undefined)
-    throw new SallyportError('workspace_refused', `"${visible(workspace)}" brings no policy of its own: there is no ${WORKSPACE_POLICY}`, {
-      hint: 'there is nothing to accept',
-    })
-  if ('problem' in own) throw new SallyportError('workspace_refused', `${visible(own.file)}: ${visible(own.problem)}`)
-  return own
 }
 
 function describe(file: string, text: string, digest: string, allows: readonly string[]): string {

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
+import { makeVault } from '../controller/make-vault.ts'
 import { SallyportError } from '../kernel/errors.ts'
 import type { Secret } from '../kernel/secret.ts'
 import { system } from '../kernel/system.ts'
 import {
-  createVault,
   defaultKeyFile,
   nameOf,
   openKeyring,
@@ -67,7 +67,7 @@ export async function openOrMakeVault({ file, unlock }: VaultAccess, io: Io, opt
     if (!(error instanceof SallyportError) || error.code !== 'vault_missing') throw error
   }
   try {
-    return await makeVault(file, unlock, io, options)
+    return await madeVault(file, unlock, io, options)
   } catch (error) {
     // Another command made it at the same moment.
     if (error instanceof SallyportError && error.code === 'vault_exists') return openVault(file, unlock, system, options)
@@ -75,22 +75,12 @@ export async function openOrMakeVault({ file, unlock }: VaultAccess, io: Io, opt
   }
 }
 
-async function makeVault(file: string, unlock: Unlock, io: Io, options: VaultOptions): Promise<Vault> {
-  const make = async (method: UnlockMethod, why = ''): Promise<Vault> => {
-    const vault = await createVault(file, method, unlock, system, options)
-    const where = method === 'key-file' ? `the key file ${unlock.keyFile}` : nameOf(method)
-    io.err(`A vault was made: ${file}, locked with ${where}${why}.\n`)
-    if (method === 'key-file')
-      io.err(
-        `Whoever reads that file can open the vault; without it nobody can. "sallyport secret rotate-key --to passphrase" changes it.\n`,
-      )
-    return vault
-  }
-  if (unlock.method !== undefined) return make(unlock.method)
-  try {
-    return await make('keyring')
-  } catch (error) {
-    if (!(error instanceof SallyportError) || error.code !== 'keyring_unavailable') throw error
-    return make('key-file', ' (no keyring of the system can be used here)')
-  }
+async function madeVault(file: string, unlock: Unlock, io: Io, options: VaultOptions): Promise<Vault> {
+  const { vault, isFallback } = await makeVault(file, unlock, options)
+  const isKeyFile = vault.method === 'key-file'
+  const where = isKeyFile ? `the key file ${unlock.keyFile}` : nameOf(vault.method)
+  io.err(`A vault was made: ${file}, locked with ${where}${isFallback ? ' (no keyring of the system can be used here)' : ''}.\n`)
+  if (isKeyFile)
+    io.err(`Whoever reads that file can open the vault; without it nobody can. "sallyport secret rotate-key --to passphrase" changes it.\n`)
+  return vault
 }

@@ -8,9 +8,9 @@ import { system as realSystem, type System } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
 import { openLeases, type Leases } from '../lease/lease.ts'
 import { makeAuthorityPems } from '../pki/pki.ts'
-import { openVault, type Unlock } from '../vault/vault.ts'
+import type { Unlock } from '../vault/vault.ts'
 import { createActivity, type Activity } from './activity/activity.ts'
-import { readEarlier } from './activity/read-back.ts'
+import { openChains, watchAsks } from './activity/watched.ts'
 import { openApprover, type Late } from './approver.ts'
 import { freeSocketPath, holdHome } from './home.ts'
 import { createLinks } from './links/links.ts'
@@ -22,9 +22,10 @@ import type { Planning } from './planning.ts'
 import { openPolicyFiles } from './policy-files/policy-files.ts'
 import { openProviders, readProviderSettings } from './providers/providers.ts'
 import { refuseOpen, runSelftest } from './selftest/selftest.ts'
-import { openHomeAudit, type HomeAudit } from './record/home-audit.ts'
-import { createSessionChains, type SessionChains } from './session-chains.ts'
-import { openLateVault } from './late-vault.ts'
+import { openDaemonVault } from './daemon-vault.ts'
+import { operatorSecretsOf } from './operator-secrets.ts'
+import { openHomeAudit } from './record/home-audit.ts'
+import type { SessionChains } from './session-chains.ts'
 import { entitledOf, keptOf } from './session-facts.ts'
 import { openServers, userPlaceOf, withTools } from './session-servers.ts'
 import { createSessionSecrets, type SessionSecrets } from './session-secrets.ts'
@@ -65,10 +66,12 @@ export async function openController(config: ControllerConfig, log: Log, system:
     audit.append({ event: 'stopped' }).catch((error: unknown) => log.error({ code: codeOf(error) }, 'the end could not be audited')),
   )
   const leases = await openLeases(join(home, 'lease.key'), (session, lease) => state.isLive(session, lease), system)
-  const vault = parts.use(await openLateVault(join(home, 'vault.db'), (file) => openVault(file, config.unlock, system), log))
+  const kept = parts.use(await openDaemonVault(home, config.unlock, system, log))
+  const { vault } = kept
   const user = userPlaceOf(config.env)
   const mcpConfig = userValues(user)
-  const providers = parts.use(openProviders({ env: config.env, vault, mcpConfig, ...readProviderSettings(join(home, 'providers.yaml')) }))
+  const settings = readProviderSettings(join(home, 'providers.yaml'))
+  const providers = parts.use(openProviders({ env: config.env, vault, mcpConfig, ...settings }))
   const secrets = createSessionSecrets(providers, (session) => entitledOf(session, home, state), system)
   const activity = createActivity(system, log)
   const chains = parts.use(await openChains(home, { audit, activity, state, system, log }))
@@ -85,24 +88,9 @@ export async function openController(config: ControllerConfig, log: Log, system:
   const approver = parts.use(await openApprover({ ...shared, secrets, vault, workspace, late }))
   const servers = openServers({ ...shared, user, vault, secrets, sessions: () => sessions })
   const { planning } = servers
-  const requests = withTools(approver.requests, servers.tools)
+  const requests = watchAsks(withTools(approver.requests, servers.tools), activity)
   const sessions = parts.use(
-    sessionsOf(config, {
-      home,
-      state,
-      leases,
-      links,
-      audit,
-      activity,
-      secrets,
-      chains,
-      workspace,
-      requests,
-      planning,
-      redact,
-      system,
-      log,
-    }),
+    sessionsOf(config, { home, state, leases, links, audit, secrets, chains, workspace, requests, planning, redact, system, log }),
   )
   late.sessions = sessions
   parts.use(servers.tools)
@@ -112,11 +100,22 @@ export async function openController(config: ControllerConfig, log: Log, system:
 
   const host = { home, sessions, activity, servers: servers.operator, kept: () => keptOf(state), state, leases, secrets, audit, system }
   const { approvals, proposals } = approver
-  const policies = parts.use(await openPolicyFiles({ ...shared, sessions, planning, approvals, changes: proposals.changes }))
+  const policies = parts.use(
+    await openPolicyFiles({
+      ...shared,
+      sessions,
+      planning,
+      approvals,
+      changes: proposals.changes,
+      operatorPorts: () => (late.web === undefined ? [] : [late.web.port]),
+    }),
+  )
   const surfaces = parts.use(
     await openSurfaces(freeSocketPath(home), config.web, {
       ...host,
+      operatorSecrets: operatorSecretsOf({ ...shared, kept, secrets, sessions, vaultAddress: settings.hashicorp?.address }),
       ...approver,
+      place: { home, packageRoot, environment: env },
       policies,
       pageFolder: join(packageRoot, 'dist', 'page'),
       signal: running.signal,
@@ -129,7 +128,7 @@ export async function openController(config: ControllerConfig, log: Log, system:
       home,
       approvals: approver.approvals,
       attest: (means, of) => approver.presence.attest(means, of),
-      resolveSecret: (key) => vault.get(key),
+      resolveSecret: (key) => vault.get(key, { use: 'notify' }),
       redact,
       ...(surfaces.web && { link: surfaces.web.url }),
       environment: config.env,
@@ -142,23 +141,8 @@ export async function openController(config: ControllerConfig, log: Log, system:
   return { socket, ...(web && { web: web.url }), [Symbol.asyncDispose]: () => open.disposeAsync() }
 }
 
-/** The chains of sessions, whose lines go where copies go, and to the page. What is there already is read before more can come. */
-async function openChains(
-  home: string,
-  { audit, activity, state, system, log }: Pick<Host, 'activity' | 'state' | 'system'> & { readonly audit: HomeAudit; readonly log: Log },
-): Promise<SessionChains> {
-  const folder = join(home, 'audit', 'sessions')
-  const live = new Set(state.live().map(({ id }) => id))
-  activity.takeEarlier(await readEarlier(folder, log), (session) => !live.has(session))
-  return createSessionChains(folder, audit, system, (lines, at) => {
-    audit.copySession(lines)
-    activity.take(lines, at)
-  })
-}
-
 type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'workspace' | 'system' | 'log'> & {
   readonly audit: Audit
-  readonly activity: Activity
   readonly secrets: SessionSecrets
   readonly chains: SessionChains
   readonly requests: NonNullable<SessionParts['requests']>
@@ -167,18 +151,12 @@ type SessionsOf = Pick<SessionParts, 'home' | 'state' | 'leases' | 'links' | 'wo
 }
 
 function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
-  const { audit, activity, secrets, chains, requests, planning, redact, ...own } = parts
+  const { audit, secrets, chains, requests, planning, redact, ...own } = parts
   return createSessions({
     ...own,
     engine: createDockerEngine(engineAddress(config.env)),
     ...planning,
-    requests: {
-      ...requests,
-      ask(session, ask, signal) {
-        activity.ask(session, ask)
-        return requests.ask(session, ask, signal)
-      },
-    },
+    requests,
     secrets: (session, signal) => secrets.bundle(session, signal),
     printed: redact,
     createAuthority: (session) => makeAuthorityPems(session, own.system),
@@ -188,7 +166,6 @@ function sessionsOf(config: ControllerConfig, parts: SessionsOf): Sessions {
       await requests.endSession(session)
       secrets.forget(session)
       await chains.end(session)
-      activity.end(session)
     }),
     selftest: async (target, signal) => refuseOpen(await runSelftest(target, target.setting, signal)),
   })

@@ -5,24 +5,40 @@ import type { Secret } from '../kernel/secret.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 import type { Vault } from '../vault/vault.ts'
 
-/** The vault of a daemon, which may be made while it runs. */
-export type LateVault = AsyncDisposable & {
+/** The vault of a daemon, which may be made while it runs, or be unlocked. */
+export type LateVault<V = Vault> = AsyncDisposable & {
   /** @throws secret_missing, secret_not_permitted; secret_unavailable when there is none yet, or it stayed locked */
   get(key: string, holder?: SecretHolder): Promise<Secret>
   /** Whether a holder could have it, without reading it. `closed`: nobody can say. */
   has(key: string, holder: SecretHolder): Promise<'there' | 'absent' | 'kept' | 'closed'>
   /** The vault itself, for the operator; none where there is none yet. @throws why it is closed */
-  opened(): Promise<Opened | undefined>
+  opened(): Promise<V | undefined>
+  /**
+   * Tries again to open it, with a passphrase where one is given. One at a time; what is open stays so until another try succeeds.
+   * @throws why it stays closed; vault_missing
+   */
+  unlock(passphrase: Secret | undefined): Promise<V>
 }
 
-type Opened = Pick<Vault, 'get' | 'has' | 'list'> & AsyncDisposable
+type Opened = Pick<Vault, 'get' | 'has'> & AsyncDisposable
+
+export type LateVaultOptions = {
+  /** Told of each value that somebody gets who says what for. */
+  readonly onUse?: (key: string, holder: SecretHolder) => void
+}
 
 /**
  * Opens the vault now, or when something of it is first wanted where there is none yet. One that cannot be opened keeps no session from
- * starting that needs nothing of it, and stays closed until the next daemon.
+ * starting that needs nothing of it, and stays closed until it is unlocked, or until the next daemon.
  */
-export async function openLateVault(file: string, open: (file: string) => Promise<Opened>, log: Pick<Log, 'warn'>): Promise<LateVault> {
-  let opening: Promise<Opened> | undefined
+export async function openLateVault<V extends Opened>(
+  file: string,
+  open: (file: string, passphrase?: Secret) => Promise<V>,
+  log: Pick<Log, 'warn'>,
+  { onUse = () => undefined }: LateVaultOptions = {},
+): Promise<LateVault<V>> {
+  let opening: Promise<V> | undefined
+  let unlocking: Promise<unknown> = Promise.resolve()
   const opened = (): typeof opening => {
     if (opening === undefined && existsSync(file)) {
       opening = open(file)
@@ -41,10 +57,13 @@ export async function openLateVault(file: string, open: (file: string) => Promis
   return {
     async get(key, holder = {}) {
       const vault = await opened()?.catch(explain)
-      if (vault !== undefined) return vault.get(key, holder)
-      throw new SallyportError('secret_unavailable', `there is no vault yet, so that it has no "${key}"`, {
-        hint: `make it: sallyport secret set ${key}`,
-      })
+      if (vault === undefined)
+        throw new SallyportError('secret_unavailable', `there is no vault yet, so that it has no "${key}"`, {
+          hint: `make it: sallyport secret set ${key}`,
+        })
+      const value = vault.get(key, holder)
+      if (holder.use !== undefined) onUse(key, holder)
+      return value
     },
     async has(key, holder) {
       try {
@@ -57,7 +76,19 @@ export async function openLateVault(file: string, open: (file: string) => Promis
     async opened() {
       return await opened()
     },
+    unlock(passphrase) {
+      const tried = unlocking.then(async () => {
+        const vault = await open(file, passphrase)
+        const before = await opening?.catch(() => undefined)
+        opening = Promise.resolve(vault)
+        await before?.[Symbol.asyncDispose]()
+        return vault
+      })
+      unlocking = tried.catch(() => undefined)
+      return tried
+    },
     async [Symbol.asyncDispose]() {
+      await unlocking
       const vault = await opening?.catch(() => undefined)
       await vault?.[Symbol.asyncDispose]()
     },

@@ -5,7 +5,7 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
-import { formatDiagnostic, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
+import { formatDiagnostic, isForGate, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 import { refuseMissingSecrets, sessionServers, withServers, type UserPlace } from './mcp-servers/mcp-servers.ts'
 import type { PlannedServers, ServersQuery } from './mcp-servers/operator-servers.ts'
@@ -15,7 +15,7 @@ import { buildCommandOf, harnessOf, type Harness } from './sessions/harness.ts'
 import { homeLayersOf, inputsOf, layersOf, type SessionLayers } from './sessions/session-layers.ts'
 import { realWorkspace } from './sessions/workspace-file.ts'
 import { policyFolder } from './sessions/session-names.ts'
-import type { PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
+import type { Foreseen, PlannedNames, SessionPlan, UpRequest } from './sessions/session-parts.ts'
 import type { TrustStore } from './sessions/workspace-trust.ts'
 
 export type PlanningParts = {
@@ -36,6 +36,8 @@ export type PlanningParts = {
 export type Planning = {
   /** @throws policy_invalid, policy_not_found, policy_untrusted, workspace_refused, usage for a harness that is none */
   prepare(request: UpRequest, names: PlannedNames): Promise<SessionPlan>
+  /** The same with what it was made of. Nothing is written. @throws the same */
+  foresee(request: UpRequest, names: Omit<PlannedNames, 'policyFolder'>): Promise<Foreseen>
   /** The session's policy as its files are now, in the place of the one before. @throws the same: then that one stays */
   refreeze(names: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
   /**
@@ -76,47 +78,28 @@ export function createPlanning(parts: PlanningParts): Planning {
     const { layers, kept } = await layersFor(queryOf(names, request))
     return { ...freezeLayers(layers, { policyDirs, into: names.policyFolder }, parts.system), kept }
   }
+  const load = async (query: Parameters<typeof layersFor>[0], homeText?: string) => {
+    const { layers, kept } = await layersFor(query, homeText)
+    const inputs = inputsOf(layers)
+    return { layers, kept, policy: loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted }) }
+  }
   return {
     async prepare(request, names) {
       const frozen = await freeze(names, request)
-      const { policy, kept } = frozen
-      const { secretProblem } = parts
-      const holder = { workspace: names.workspace, ...(request.role !== undefined && { role: request.role }) }
-      if (secretProblem) await refuseMissingSecrets(policy, (grant) => secretProblem(grant, holder))
-      const placeholders = createPlaceholders(policy.placeholders, names.id).values
-      const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? NO_HARNESS, {
-        workspace: WORKSPACE,
-        secrets: policy.secrets.map(({ name }) => name),
-        placeholders,
-        mcpServers: sessionServers(policy, kept).map(({ registered }) => registered),
-        now: parts.system.now(),
-      })
-      return {
-        agent: {
-          ...limitsOf(policy),
-          ...imageFor(harness, request.image ?? policy.session.image, parts.images.agent),
-          command: request.command.length > 0 ? request.command : commandOf(request, harness),
-          environment: { ...harness.environment, ...placeholders },
-          files: filesOf(policy, harness, placeholders),
-          mounts: [],
-          settings: {},
-        },
-        ...(harness.name !== NO_HARNESS && { harness: harness.name }),
-        sidecar: { image: parts.images.sidecar, ...parts.gate },
-        policy: { files: frozen.files, restricted: frozen.restricted, policyDirs: frozen.policyDirs },
-        filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
-        requiresLease: policy.isLeaseRequired,
-        warnings: [...policy.warnings.map(formatDiagnostic), ...(kept?.notes ?? [])],
-      }
+      const { files, restricted, policyDirs: dirs } = frozen
+      return { ...(await planOf(parts, request, names, frozen)), policy: { files, restricted, policyDirs: dirs } }
+    },
+    async foresee(request, names) {
+      const { layers, policy, kept } = await load(queryOf(names, request))
+      const plan = await planOf(parts, request, names, { policy, kept })
+      return { layers, policy, plan, missing: await withoutValue(parts, policy, holderOf(request, names.workspace)) }
     },
     async refreeze(names, request) {
       await freeze(names, request)
     },
     async servers({ workspace, policy: files, role, harness }, homeText) {
       const named = { policy: [...files], ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
-      const { layers, kept } = await layersFor({ workspace, ...named }, homeText)
-      const inputs = inputsOf(layers)
-      const policy = loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted })
+      const { policy, kept } = await load({ workspace, ...named }, homeText)
       const holder = { ...(workspace !== undefined && { workspace: realWorkspace(workspace) }), ...(role !== undefined && { role }) }
       return { policy, kept, holder }
     },
@@ -125,7 +108,59 @@ export function createPlanning(parts: PlanningParts): Planning {
   }
 }
 
-function queryOf({ id, workspace }: PlannedNames, { policy, role, harness }: Pick<UpRequest, 'policy' | 'role' | 'harness'>): LayersQuery {
+function holderOf({ role }: Pick<UpRequest, 'role'>, workspace: string): SecretHolder {
+  return { workspace, ...(role !== undefined && { role }) }
+}
+
+/** Secrets that the gate would not get, as far as it can be told now: the start ends there. */
+async function withoutValue({ secretProblem }: PlanningParts, { secrets }: Policy, holder: SecretHolder): Promise<readonly string[]> {
+  if (secretProblem === undefined) return []
+  const found = await Promise.all(secrets.filter(isForGate).map(async (grant) => ({ grant, problem: await secretProblem(grant, holder) })))
+  return found.flatMap(({ grant, problem }) => (problem === undefined ? [] : `secret "${grant.name}" has no value: ${problem}`))
+}
+
+type Loaded = { readonly policy: Policy; readonly kept: PlannedServers['kept'] }
+
+/** What a request, a policy and a harness make together. */
+async function planOf(
+  parts: PlanningParts,
+  request: UpRequest,
+  names: Omit<PlannedNames, 'policyFolder'>,
+  { policy, kept }: Loaded,
+): Promise<Foreseen['plan']> {
+  const { secretProblem } = parts
+  const holder = holderOf(request, names.workspace)
+  if (secretProblem) await refuseMissingSecrets(policy, (grant) => secretProblem(grant, holder))
+  const placeholders = createPlaceholders(policy.placeholders, names.id).values
+  const harness = harnessOf(request.harness ?? policy.effective.harness?.value ?? NO_HARNESS, {
+    workspace: WORKSPACE,
+    secrets: policy.secrets.map(({ name }) => name),
+    placeholders,
+    mcpServers: sessionServers(policy, kept).map(({ registered }) => registered),
+    now: parts.system.now(),
+  })
+  return {
+    agent: {
+      ...limitsOf(policy),
+      ...imageFor(harness, request.image ?? policy.session.image, parts.images.agent),
+      command: request.command.length > 0 ? request.command : commandOf(request, harness),
+      environment: { ...harness.environment, ...placeholders },
+      files: filesOf(policy, harness, placeholders),
+      mounts: [],
+      settings: {},
+    },
+    ...(harness.name !== NO_HARNESS && { harness: harness.name }),
+    sidecar: { image: parts.images.sidecar, ...parts.gate },
+    filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
+    requiresLease: policy.isLeaseRequired,
+    warnings: [...policy.warnings.map(formatDiagnostic), ...(kept?.notes ?? [])],
+  }
+}
+
+function queryOf(
+  { id, workspace }: Omit<PlannedNames, 'policyFolder'>,
+  { policy, role, harness }: Pick<UpRequest, 'policy' | 'role' | 'harness'>,
+): LayersQuery {
   return { workspace, policy, session: id, ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
 }
 

@@ -34,7 +34,10 @@ export function createSessionSecrets(providers: Providers, entitledOf: (session:
       // Of no use without all of them: the first that fails ends the others.
       const failing = new AbortController()
       const bound = AbortSignal.any([signal, failing.signal])
-      const resolved = grants.map(({ name, uses }) => resolver.resolve(name, { resource: uses.find(isUseOfGate) ?? '' }, bound))
+      const resolved = grants.map(({ name, uses }) => {
+        const resource = uses.find(isUseOfGate) ?? ''
+        return resolver.resolve(name, { resource, says: saysOf(policy, name, resource) }, bound)
+      })
       const values = await Promise.all(resolved).catch((error: unknown) => {
         failing.abort()
         throw error
@@ -49,4 +52,12 @@ export function createSessionSecrets(providers: Providers, entitledOf: (session:
     shown: (session) => shown.get(session) ?? NONE,
     forget: (session) => void shown.delete(session),
   }
+}
+
+/** Which credentials write it: of what is injected, the resource says no more than that. */
+function saysOf(policy: Policy, name: string, resource: string): string {
+  const ids = policy.credentials
+    .filter(({ secret, also }) => secret === name || also.some((one) => one.secret === name))
+    .map(({ id }) => id)
+  return resource === 'inject' && ids.length > 0 ? `credential:${ids.join(',')}` : resource
 }

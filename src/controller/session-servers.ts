@@ -8,7 +8,7 @@ import type { Log } from '../kernel/log.ts'
 import type { System } from '../kernel/system.ts'
 import { VERSION } from '../kernel/version.ts'
 import type { Leases } from '../lease/lease.ts'
-import { applyToSessions } from './apply-to-sessions.ts'
+import { applySecrets } from './operator/apply-secrets.ts'
 import { checkAgentLease } from './approver.ts'
 import type { UserPlace } from './mcp-servers/mcp-servers.ts'
 import { createOperatorServers, type OperatorServers } from './mcp-servers/operator-servers.ts'
@@ -72,7 +72,7 @@ export function openServers(parts: ServersOf): { readonly planning: Planning; re
     home,
     harnesses: HARNESS_NAMES,
     vault,
-    apply: () => applyToSessions({ sessions: sessions(), secrets, audit }, AbortSignal.timeout(LIMITS.secretExecMs * 4)),
+    apply: () => applySecrets({ sessions: sessions(), secrets, audit }, AbortSignal.timeout(LIMITS.secretExecMs * 4)),
     secretProblem,
     providers,
     tools,

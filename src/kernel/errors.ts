@@ -164,6 +164,7 @@ export const ERRORS = {
   policy_invalid: { to: 'operator', exit: 2, means: 'A policy file has errors. Each is listed with file and line.' },
   policy_not_found: { to: 'operator', exit: 2, means: 'A policy file, or one that it extends, does not exist or cannot be read.' },
   secret_missing: { to: 'operator', exit: 2, means: 'A secret that the policy names cannot be found in its source.' },
+  secret_outdated: { to: 'operator', exit: 1, means: 'A secret was changed since the operator looked at it. Nothing was changed.' },
   secret_invalid: { to: 'operator', exit: 2, means: 'A secret has a value that cannot be written into a header.' },
   ca_invalid: {
     to: 'operator',

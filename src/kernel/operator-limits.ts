@@ -31,8 +31,23 @@ export const OPERATOR_LIMITS = {
   webHeadMs: 5_000,
   webRequestMs: 15_000,
   webKeepAliveMs: 30_000,
+  /** From the moment a page asks for a terminal to its WebSocket, and such tickets that wait: the oldest gives way. */
+  pageTerminalTicketMs: 30_000,
+  pageTerminalTicketsMax: 32,
+  /** Terminals that all pages have open together. */
+  pageTerminalsMax: 16,
+  /** One message of a page's terminal: a longer one ends it. */
+  pageTerminalMessageBytesMax: 128 * 1024,
+  /** What a page's terminal is sent before the page says that it has shown it: then the program waits. */
+  pageTerminalAheadBytesMax: 512 * 1024,
   /** Ports that are tried when any will do, until one is free on both loopback addresses. */
   webPortTriesMax: 16,
+  /** What agents use is read of the engine no more often, however many pages ask. */
+  usageEveryMs: 2_000,
+  /** Paths of one kind (hidden, of git) that a preview of a session names. */
+  previewPathsMax: 200,
+  /** Folders and roles that the form of a new session offers. */
+  startChoicesMax: 100,
   /** Events that one call for the page gives. */
   auditPageEntriesMax: 200,
   /** While a page is open the audit is verified so often, or more seldom where that takes long. */
@@ -47,6 +62,17 @@ export const OPERATOR_LIMITS = {
   viewTickMs: 200,
   /** A reason that is typed for a denial. */
   viewMessageCharsMax: 500,
+  /** When secrets were last used: how often it is written, the file, and the words of one use. */
+  secretUsesWriteMs: 60_000,
+  secretUsesBytesMax: 8 * 1024 * 1024,
+  secretUseCharsMax: 256,
+  /** What is recorded of one secret that the page lists, and files of the audit that are read for it, newest first. */
+  secretChangesListedMax: 50,
+  secretChangesFilesMax: 8,
+  /** Layers of the operator's that are looked through for the uses of a secret. */
+  secretLayersMax: 256,
+  /** Files of services that can be chosen from. */
+  servicePresetsMax: 1_000,
   /** Requests and connections of all sessions that the page's live list goes back to, and one text in it. */
   activityLinesMax: 10_000,
   activityTextCharsMax: 2_048,

@@ -21,6 +21,11 @@ export const REQUEST_ERRORS = {
     means: 'The image has no /bin/sh, by which secrets are handed to a program beside the agent.',
   },
   command_disabled: { to: 'agent', status: 403, means: 'The policy has host commands switched off.' },
+  terminal_refused: {
+    to: 'operator',
+    exit: 1,
+    means: 'A terminal of the page was not opened: its ticket was used, is too old or unknown, or there are too many.',
+  },
   login_required: { to: 'operator', exit: 1, means: 'The page is not logged in: its link was used or is too old, or its login has ended.' },
   origin_refused: {
     to: 'operator',

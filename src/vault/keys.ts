@@ -65,7 +65,9 @@ export function createKeys(
     open(db) {
       const record = readRecord(db, file)
       if (record.vaultId !== vaultId || record.lock !== current.lockText) {
-        throw new SallyportError('vault_locked', `${file} was locked anew by another process`, { hint: 'start this one again' })
+        throw new SallyportError('vault_locked', `${file} was locked anew by another process`, {
+          hint: 'open it anew: a daemon by its page, or start this one again',
+        })
       }
       const dataKey = unwrap(record)
       const origin = { vaultId, keyId: record.keyId }

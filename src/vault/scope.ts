@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
-import { SallyportError } from '../kernel/errors.ts'
+import { realpathSync } from 'node:fs'
+import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { shown } from '../kernel/shown.ts'
+import { visible } from '../kernel/visible.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 
 /** Digits of SHA-256 of the workspace's real path. */
@@ -10,6 +12,24 @@ const SCOPES = [/^global$/, new RegExp(`^workspace:[0-9a-f]{${WORKSPACE_DIGITS}}
 /** The scope of the sessions of a workspace. @param workspace its real path */
 export function scopeOfWorkspace(workspace: string): string {
   return `workspace:${createHash('sha256').update(workspace).digest('hex').slice(0, WORKSPACE_DIGITS)}`
+}
+
+/**
+ * A scope as the operator writes it: a folder is easier to write than what the vault keeps of it, `workspace:FOLDER`. Any other text is
+ * given back as it is.
+ * @throws config_invalid for a folder that is not there
+ */
+export function scopeOfFolder(text: string): string {
+  const folder = /^workspace:(.*[/.].*)$/.exec(text)?.[1]
+  if (folder === undefined) return text
+  try {
+    return scopeOfWorkspace(realpathSync(folder))
+  } catch (cause) {
+    throw new SallyportError('config_invalid', `scope "${visible(text)}": there is no such folder (${codeOf(cause)})`, {
+      hint: 'name the workspace as "up" does',
+      cause,
+    })
+  }
 }
 
 /** @throws config_invalid for a scope that would let nobody have the secret */

@@ -54,14 +54,17 @@ export function setSecret(parts: VaultParts, key: string, secret: Secret, option
   }
 }
 
-export function tagSecret(parts: VaultParts, key: string, tags: readonly string[]): SecretRow {
+/** All but the value. What the options leave out stays as it is. */
+export function describeSecret(parts: VaultParts, key: string, options: SetOptions): SecretRow {
+  if (options.scope !== undefined) checkScope(options.scope)
+  const kind = options.name === undefined && options.scope === undefined ? 'tagged' : 'described'
   return changing(parts, (opened) => {
     const found = readRow(opened, key, brokenIn(parts))
     if (found === undefined) throw missing(key, opened.manifest)
     try {
-      const row = rowFor(parts, opened, key, { tags })
+      const row = rowFor(parts, opened, key, options)
       const manifest = place(parts, opened, opened.manifest, row, found.value)
-      return { manifest, event: { kind: 'tagged', key, secretVersion: row.version, version: manifest.version }, result: row }
+      return { manifest, event: { kind, key, secretVersion: row.version, version: manifest.version }, result: row }
     } finally {
       found.value.fill(0)
     }

@@ -11,7 +11,7 @@ import { reading, type VaultParts } from './parts.ts'
 import { changeLock, rotateDataKey } from './rekey.ts'
 import { readRows, type Problem, type SecretRow } from './rows.ts'
 import { KEY_BYTES } from './seal.ts'
-import { getSecret, hasSecret, removeSecret, setSecret, tagSecret, type SetOptions } from './secrets.ts'
+import { describeSecret, getSecret, hasSecret, removeSecret, setSecret, type SetOptions } from './secrets.ts'
 import { exportSecrets, importSecrets, openExport, type OpenedExport } from './transfer.ts'
 import { dropLock, makeLock, openLock, type Lock, type Unlock, type UnlockMethod } from './unlock.ts'
 
@@ -19,7 +19,7 @@ export type { VaultEvent } from './events.ts'
 export { openKeyring, type Keyring } from './keyring.ts'
 export { defaultKeyFile, placeFile, readPassphraseFile } from './own-files.ts'
 export { KEY, type Problem, type SecretRow } from './rows.ts'
-export { scopeOfWorkspace } from './scope.ts'
+export { scopeOfFolder, scopeOfWorkspace } from './scope.ts'
 export { openExport } from './transfer.ts'
 export { checkSecret, type SetOptions } from './secrets.ts'
 export { nameOf, UNLOCK_METHODS, type Unlock, type UnlockMethod } from './unlock.ts'
@@ -57,6 +57,8 @@ export type Vault = AsyncDisposable & {
   remove(key: string): void
   /** Replaces the tags. @throws secret_missing, config_invalid */
   tag(key: string, tags: readonly string[]): SecretRow
+  /** Another name, scope or tags for the same value. @throws secret_missing, config_invalid */
+  describe(key: string, options: SetOptions): SecretRow
   /** A new data key: every value is sealed anew, in one transaction. With `to` the lock is a new one too. */
   rotateKey(to?: UnlockMethod): Promise<void>
   /** Another lock for the same data key. Whoever had the old one, and a copy of the file, is shut out by `rotateKey` only. */
@@ -112,6 +114,16 @@ export async function createVault(
   return attach(file, unlock, system, options, () => Promise.resolve(key))
 }
 
+/** What a vault is locked with, told without opening it. @throws vault_missing, vault_unsafe, vault_corrupt, vault_newer, vault_busy */
+export async function lockMethodOf(file: string, system: Outside): Promise<UnlockMethod> {
+  const database = await openDatabase(file, system)
+  try {
+    return database.read((db) => readLock(db, file)).lock.method
+  } finally {
+    database.close()
+  }
+}
+
 async function attach(
   file: string,
   unlock: Unlock,
@@ -142,7 +154,8 @@ function vaultOf(parts: VaultParts, close: () => void): Vault {
     has: (key, holder) => hasSecret(parts, key, holder),
     set: (key, value, options = {}) => setSecret(parts, key, value, options),
     remove: (key) => removeSecret(parts, key),
-    tag: (key, tags) => tagSecret(parts, key, tags),
+    tag: (key, tags) => describeSecret(parts, key, { tags }),
+    describe: (key, options) => describeSecret(parts, key, options),
     rotateKey: (to) => rotateDataKey(parts, to),
     rewrap: (to) => changeLock(parts, to),
     exportSealed: (passphrase) => exportSecrets(parts, passphrase),

@@ -56,6 +56,12 @@ export type SessionView = {
   readonly warnings: readonly string[]
   /** What came to be wrong with it while it ran, as a cover that the operator's own git took away. */
   readonly alerts: readonly string[]
+  /** The agent's, by the name that was asked for. */
+  readonly image?: string
+  /** When every way out was found shut before the agent started. Absent where that was left out. */
+  readonly selftestAt?: number
+  /** Its leases are good for nothing any more. */
+  readonly isRevoked: boolean
 }
 
 /** The page's port: fixed, as a passkey and a bookmark belong to an origin. Below the ports that systems give out by themselves. */

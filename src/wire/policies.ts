@@ -176,9 +176,13 @@ export type PolicyListing = {
 export type EffectiveView = {
   readonly digest: string
   readonly files: readonly { readonly file: string; readonly layer?: string }[]
-  readonly sections: readonly {
-    readonly name: string
-    readonly lines: readonly { readonly text: string; readonly file?: string; readonly line?: number }[]
+  readonly lines: readonly {
+    readonly text: string
+    readonly depth: 0 | 1
+    readonly file?: string
+    readonly line?: number
+    /** Nobody says it: the default holds. */
+    readonly isDefault?: true
   }[]
   readonly warnings: readonly ProblemView[]
 }
@@ -194,3 +198,23 @@ export type HistoryEntry = {
   readonly isReverted?: boolean
 }
 export type HistoryView = { readonly entries: readonly HistoryEntry[] }
+
+/** A change whose content is kept. */
+export type ChangeDetail = {
+  readonly id: string
+  readonly target: string
+  readonly appliedAt: number
+  readonly revertedAt?: number
+  readonly diff: Section
+}
+
+/** What would become of a request or a command. */
+export type ExplainedView = {
+  readonly action: 'allow' | 'ask' | 'deny' | 'disabled'
+  /** The request or the command. */
+  readonly what: string
+  /** Without a label it goes on with the one before. */
+  readonly rows: readonly (readonly [label: string, text: string])[]
+  /** Every rule for the host, and why it matches or does not. */
+  readonly candidates: readonly { readonly matches: boolean; readonly text: string }[]
+}

@@ -65,7 +65,8 @@ for (const place of ['%zz/exec', '%/attach', '%c3%28/forward/80', 'a/forward/999
 
 test('what a session prints is looked through for its secrets also when its leases were revoked', async () => {
   const value = new Secret('TOKEN', 'revoked-and-still-worth-something')
-  const policy = { secrets: [{ name: 'TOKEN', source: { kind: 'env', variable: 'TOKEN' }, uses: ['inject'] }] } as unknown as Policy
+  const grant = { name: 'TOKEN', source: { kind: 'env', variable: 'TOKEN' }, uses: ['inject'] }
+  const policy = { secrets: [grant], credentials: [] } as unknown as Policy
   const providers = { get: async () => value, problem: () => undefined } as unknown as Providers
   const secrets = createSessionSecrets(providers, () => ({ policy, holder: {} }), system)
   await secrets.bundle('a', new AbortController().signal)

@@ -52,7 +52,7 @@ test('what talks to the engine and what speaks MCP is imported in one place each
   }
 })
 
-test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, handed to a program beside the agent, unlocked with or filled in, and where the operator’s password is given or looked at, or that of a server or proxy of theirs', () => {
+test('a secret is revealed where it is written into a request, exchanged, signed with, searched for, stored, sealed, handed to a program beside the agent, unlocked with, filled in or copied by the operator, and where the operator’s password is given or looked at, or that of a server or proxy of theirs', () => {
   const users = SOURCES.filter((file) => file !== 'src/kernel/secret.ts' && withoutComments(readProject(file)).includes('.reveal()'))
   assert.deepEqual(users.toSorted(), [
     'src/cli/approver.ts',
@@ -64,6 +64,7 @@ test('a secret is revealed where it is written into a request, exchanged, signed
     'src/controller/mcp-servers/tool-connections.ts',
     'src/controller/notify/ntfy.ts',
     'src/controller/notify/post.ts',
+    'src/controller/operator/secret-routes.ts',
     'src/controller/presence/password.ts',
     'src/controller/providers/programs.ts',
     'src/controller/providers/providers.ts',

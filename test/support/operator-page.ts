@@ -43,24 +43,29 @@ export async function openOperatorPage(prepare?: (place: DaemonPlace) => void | 
     browser,
     url,
     faults,
-    async openTab(options = {}) {
-      const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, reducedMotion: 'reduce', ...options })
-      const tab = await context.newPage()
-      tab.on('pageerror', (error) => faults.push(`exception: ${error.message}`))
-      // An answer that is an error is a fault of the page only where it does not say so itself.
-      tab.on('console', (message) => {
-        if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
-      })
-      tab.on('request', (request) => {
-        if (!/^(?:blob:|data:)/.test(request.url()) && new URL(request.url()).origin !== url) faults.push(`outside: ${request.url()}`)
-      })
-      const link = (await place.must(['open', '--print'])).trim()
-      await tab.goto(link)
+    async openTab(options) {
+      const tab = await watchedTab(browser, url, faults, options)
+      await tab.goto((await place.must(['open', '--print'])).trim())
       await tab.getByRole('navigation', { name: 'Views' }).waitFor()
       return tab
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   }
+}
+
+/** A tab in a context of its own. What it may not do is added to `faults`. */
+export async function watchedTab(browser: Browser, url: string, faults: string[], options: BrowserContextOptions = {}): Promise<Page> {
+  const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, reducedMotion: 'reduce', ...options })
+  const tab = await context.newPage()
+  tab.on('pageerror', (error) => faults.push(`exception: ${error.message}`))
+  // An answer that is an error is a fault of the page only where it does not say so itself.
+  tab.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
+  })
+  tab.on('request', (request) => {
+    if (!/^(?:blob:|data:)/.test(request.url()) && new URL(request.url()).origin !== url) faults.push(`outside: ${request.url()}`)
+  })
+  return tab
 }
 
 /**

@@ -7,6 +7,7 @@ import type { AuditEvent } from '../../src/audit/audit.ts'
 import { openApprovals, type Approvals } from '../../src/controller/approvals/approvals.ts'
 import { requirePresence } from '../../src/controller/operator/acts.ts'
 import { addFeedRoute, tellQuestions, type FeedSources } from '../../src/controller/operator/feed-routes.ts'
+import { addInboxRoutes } from '../../src/controller/operator/inbox-routes.ts'
 import { addOpenRoute } from '../../src/controller/operator/login-routes.ts'
 import { addLoginWays } from '../../src/controller/operator/login-ways.ts'
 import { addPasskeyRoutes } from '../../src/controller/operator/passkey-routes.ts'
@@ -17,6 +18,7 @@ import type { Surface } from '../../src/controller/operator/route-table.ts'
 import { addSessionRoutes } from '../../src/controller/operator/session-routes.ts'
 import type { PageFile } from '../../src/controller/operator/page-files.ts'
 import { openWeb, type Web } from '../../src/controller/operator/web.ts'
+import { rememberComplaint } from '../../src/controller/requests/remember.ts'
 import { openPresence, type Presence, type SystemPrompt } from '../../src/controller/presence/presence.ts'
 import type { Sessions } from '../../src/controller/sessions/sessions.ts'
 import { createLog } from '../../src/kernel/log.ts'
@@ -50,17 +52,18 @@ const FILES: ReadonlyMap<string, PageFile> = new Map([
   ],
 ])
 
+export type OperatorOptions = {
+  readonly system?: System
+  readonly systemPrompt?: SystemPrompt
+  readonly isWatched?: boolean
+  /** Of the page: without them it is a line of text. */
+  readonly files?: ReadonlyMap<string, PageFile>
+  readonly port?: number
+}
+
 /** The operator's API of a daemon, on its socket and on loopback, with real questions and real presence. Sessions it has none. */
-export async function openOperator(
-  options: {
-    system?: System
-    systemPrompt?: SystemPrompt
-    isWatched?: boolean
-    /** In place of a page that is none. */
-    files?: ReadonlyMap<string, PageFile>
-  } = {},
-): Promise<Operator> {
-  const { system = realSystem, systemPrompt = noPrompt, isWatched = true } = options
+export async function openOperator(options: OperatorOptions = {}): Promise<Operator> {
+  const { system = realSystem, systemPrompt = noPrompt, isWatched = true, files = FILES, port = 0 } = options
   await using parts = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'sallyport-operator-'))
   parts.defer(() => rm(folder, { recursive: true, force: true }))
@@ -76,7 +79,7 @@ export async function openOperator(
       log,
       remember: {
         folder: join(home, 'policies', 'remembered'),
-        complaint: (_kind, offered, rule) => (rule === offered ? undefined : 'it is another one'),
+        complaint: rememberComplaint,
         changed: () => undefined,
       },
     }),
@@ -95,11 +98,12 @@ export async function openOperator(
   }
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addInboxRoutes(app, approvals)
     addPasskeyRoutes(app, { approvals, presence, audit })
     addLoginWays(app, { logins, presence, audit, log })
     addFeedRoute(app, { questions: (until: AbortSignal) => tellQuestions(approvals, until) } as unknown as FeedSources)
   }
-  const web = parts.use(await openWeb({ port: 0, logins, addRoutes: addToPage, files: options.files ?? FILES, log }))
+  const web = parts.use(await openWeb({ port, logins, addRoutes: addToPage, files, log }))
   const socket = join(home, 'daemon.sock')
   parts.use(
     await openOperatorApi(

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
+import type { AuditEvent } from '../../src/audit/audit.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import type { Log } from '../../src/kernel/log.ts'
 import { Secret } from '../../src/kernel/secret.ts'
@@ -60,6 +61,7 @@ export type Home = AsyncDisposable & {
   readonly file: string
   readonly clock: Clock
   readonly log: ReturnType<typeof keptLog>
+  readonly audited: AuditEvent[]
   /** Opens it as a daemon does that starts: again and again on the same home. */
   open(systemPrompt?: SystemPrompt): Promise<Presence>
 }
@@ -69,12 +71,15 @@ export async function presenceHome(folder?: string): Promise<Home> {
   const home = folder ?? own?.path ?? ''
   const clock = standingClock()
   const log = keptLog()
+  const audited: AuditEvent[] = []
   return {
     home,
     file: join(home, 'approver.json'),
     clock,
     log,
-    open: (systemPrompt = noPrompt) => openPresence({ home, system: clock, log, audit: async () => undefined, systemPrompt }),
+    audited,
+    open: (systemPrompt = noPrompt) =>
+      openPresence({ home, system: clock, log, audit: async (event) => void audited.push(event), systemPrompt }),
     [Symbol.asyncDispose]: async () => own?.[Symbol.asyncDispose](),
   }
 }

@@ -20,6 +20,11 @@ export function isTold(text: string): boolean {
   return TOLD.test(text)
 }
 
+/** One that is not known is shown as what every request comes to in the end. */
+export function laneOf(lane: unknown): ActivityLane {
+  return LANES.has(lane) ? (lane as ActivityLane) : 'http'
+}
+
 /** Reads one line of the chain of this session: `undefined` where it is about no request. */
 export function readRecorded(session: string, text: string): Recorded | undefined {
   if (!isTold(text)) return undefined
@@ -52,7 +57,7 @@ function decided(session: string, request: string, at: number, fields: Fields): 
     session,
     request,
     at,
-    lane: LANES.has(fields['lane']) ? (fields['lane'] as ActivityLane) : 'http',
+    lane: laneOf(fields['lane']),
     plane: fields['plane'] === 'control_plane' ? 'control_plane' : 'agent',
     ...words(fields, ['network', 'scheme', 'method', 'host', 'path', 'rule', 'note']),
     ...counts({ port: fields['port'] }),

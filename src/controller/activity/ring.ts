@@ -26,7 +26,6 @@ export function createRing(max: number): Ring {
   const slots: (Held | undefined)[] = []
   const numbers = new Map<string, number>()
   let last = 0
-  const keyOf = ({ session, request }: Pick<ActivityLine, 'session' | 'request'>): string => `${session} ${request}`
   const at = (n: number): Held | undefined => {
     const held = slots[n % max]
     return held?.line.n === n ? held : undefined
@@ -56,4 +55,8 @@ export function createRing(max: number): Ring {
       }
     },
   }
+}
+
+function keyOf({ session, request }: Pick<ActivityLine, 'session' | 'request'>): string {
+  return `${session} ${request}`
 }

@@ -45,7 +45,6 @@ const MINUTE_MS = 60_000
 
 export function createSeries(system: Pick<System, 'now'>): Series {
   const tracks = new Map<string, Track>()
-  const keyOf = (session: string, plane: ActivityPlane): string => `${plane} ${session}`
 
   /** Those of sessions that had nothing for the longest time give way: what all of them did together stays. */
   const trackOf = (session: string, plane: ActivityPlane): Track => {
@@ -60,20 +59,6 @@ export function createSeries(system: Pick<System, 'now'>): Series {
         break
       }
     return track
-  }
-  const into = (buckets: Map<number, Bucket>, grid: Grid, counted: Counted, nowMs: number): void => {
-    // A clock that ran ahead must not leave what never grows old.
-    const atMs = Math.min(counted.atMs, nowMs)
-    if (atMs <= nowMs - grid.keptMs) return
-    const index = Math.floor(atMs / grid.stepMs)
-    let bucket = buckets.get(index)
-    if (bucket === undefined) {
-      const oldest = Math.floor((nowMs - grid.keptMs) / grid.stepMs)
-      for (const one of buckets.keys()) if (one < oldest) buckets.delete(one)
-      bucket = { requests: 0, denials: 0, asks: 0, bytesUp: 0, bytesDown: 0, latencies: undefined }
-      buckets.set(index, bucket)
-    }
-    add(bucket, counted)
   }
 
   const read = ({ session = ALL, plane, minutes }: SeriesQuery): ActivitySeries => {
@@ -102,6 +87,26 @@ export function createSeries(system: Pick<System, 'now'>): Series {
     read,
     requestsPerMinute: (session) => read({ session, minutes: 1 }).buckets.reduce((sum, { requests }) => sum + requests, 0),
   }
+}
+
+function keyOf(session: string, plane: ActivityPlane): string {
+  return `${plane} ${session}`
+}
+
+/** Into the stretch that it falls in, of those that a grid still has. */
+function into(buckets: Map<number, Bucket>, grid: Grid, counted: Counted, nowMs: number): void {
+  // A clock that ran ahead must not leave what never grows old.
+  const atMs = Math.min(counted.atMs, nowMs)
+  if (atMs <= nowMs - grid.keptMs) return
+  const index = Math.floor(atMs / grid.stepMs)
+  let bucket = buckets.get(index)
+  if (bucket === undefined) {
+    const oldest = Math.floor((nowMs - grid.keptMs) / grid.stepMs)
+    for (const one of buckets.keys()) if (one < oldest) buckets.delete(one)
+    bucket = { requests: 0, denials: 0, asks: 0, bytesUp: 0, bytesDown: 0, latencies: undefined }
+    buckets.set(index, bucket)
+  }
+  add(bucket, counted)
 }
 
 function add(bucket: Bucket, { requests = 0, denials = 0, asks = 0, bytesUp = 0, bytesDown = 0, latencyMs }: Counted): void {

@@ -42,7 +42,7 @@ function createWaiting() {
   let missed = 0
   let wake: (() => void) | undefined
   return {
-    take(line: ActivityLine): void {
+    take: (line: ActivityLine): void => {
       lines.set(line.n, line)
       if (lines.size > LIMITS.activityWaitingMax) {
         lines.delete(lines.keys().next().value ?? 0)

@@ -5,7 +5,9 @@ import type { System } from '../../kernel/system.ts'
 import type { SelftestRow, WayId } from '../selftest/selftest.ts'
 import { chooseJail } from '../sessions/jail.ts'
 import { hostSubnets } from '../sessions/subnets.ts'
-import { complaintOf, type Docker } from './docker.ts'
+import type { DoctorRow, DoctorOutcome as Outcome } from '../../wire/first-run.ts'
+import { VERSION } from '../../kernel/version.ts'
+import { complaintOf, createDocker, type Docker } from './docker.ts'
 import {
   checkClock,
   checkLimits,
@@ -17,13 +19,12 @@ import {
   checkVersion,
   EngineInfo,
   EngineVersion,
-  type Outcome,
 } from './engine-checks.ts'
 import { checkHome, checkKeyring, checkNode, freeBytesOf } from './host-checks.ts'
 import { tryJail, trySocket, type ThrowAwayParts } from './throw-away.ts'
 
 export { createDocker, type Docker } from './docker.ts'
-export type { Outcome } from './engine-checks.ts'
+export type { DoctorRow } from '../../wire/first-run.ts'
 
 export type DoctorParts = {
   readonly docker: Docker
@@ -37,7 +38,23 @@ export type DoctorParts = {
   readonly nodeVersion: string
 }
 
-export type DoctorRow = Outcome & { readonly id: string; readonly what: string }
+/** The same for each who asks on this machine. */
+export function doctorParts({
+  home,
+  packageRoot,
+  environment,
+  system,
+}: Omit<DoctorParts, 'docker' | 'image' | 'nodeVersion'>): DoctorParts {
+  return {
+    docker: createDocker('docker', environment),
+    image: environment['SALLYPORT_SIDECAR_IMAGE'] || `sallyport/sidecar:${VERSION}`,
+    home,
+    packageRoot,
+    environment,
+    system,
+    nodeVersion: process.version,
+  }
+}
 
 type Check = { readonly id: string; readonly what: string; readonly run: (signal: AbortSignal) => Promise<Outcome> | Outcome }
 
@@ -69,8 +86,9 @@ const JAIL_ROWS: readonly { readonly id: string; readonly what: string; readonly
 /**
  * Looks at everything at once. Every check has its own bound, and one that fails or hangs says so in its row; what could not be looked
  * at because the engine does not answer is a failure too. Nothing is left behind. Works without a daemon.
+ * @param tell hears of each row as it is known
  */
-export async function examine(parts: DoctorParts, signal: AbortSignal): Promise<DoctorRow[]> {
+export async function examine(parts: DoctorParts, signal: AbortSignal, tell?: (row: DoctorRow) => void): Promise<DoctorRow[]> {
   const engine = readEngine(parts, signal)
   const jail = engine.then((facts) => inTime((bound) => tryWithImage(facts, (throwAway) => tryJail(throwAway, bound)), signal))
   jail.catch(() => undefined)
@@ -91,7 +109,13 @@ export async function examine(parts: DoctorParts, signal: AbortSignal): Promise<
       run: async (bound: AbortSignal) => tryWithImage(await engine, (throwAway) => trySocket(throwAway, bound)),
     },
   ]
-  return Promise.all(checks.map(async ({ id, what, run }) => ({ id, what, ...(await outcomeOf(run, signal)) })))
+  return Promise.all(
+    checks.map(async ({ id, what, run }) => {
+      const row = { id, what, ...(await outcomeOf(run, signal)) }
+      tell?.(row)
+      return row
+    }),
+  )
 }
 
 function hostChecks(parts: DoctorParts): Check[] {

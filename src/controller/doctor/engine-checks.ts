@@ -1,7 +1,5 @@
+import type { DoctorOutcome as Outcome } from '../../wire/first-run.ts'
 import * as z from 'zod'
-
-/** What one check found, and what to do where that is not well. */
-export type Outcome = { readonly state: 'ok' | 'warning' | 'failure'; readonly found: string; readonly todo?: string }
 
 /** The parts of `docker version` and `docker info` that are looked at. The engine leaves fields out that it doesn't know. */
 export const EngineVersion = z.object({ Server: z.object({ Version: z.string(), ApiVersion: z.string() }) })

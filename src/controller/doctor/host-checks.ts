@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { codeOf } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import type { Outcome } from './engine-checks.ts'
+import type { DoctorOutcome as Outcome } from '../../wire/first-run.ts'
 
 const OLDEST_NODE = [24, 12] as const
 /** The kernel takes 108 bytes with the final zero; the rest is left for the names below the folder. */

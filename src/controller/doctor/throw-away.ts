@@ -11,7 +11,7 @@ import type { System } from '../../kernel/system.ts'
 import { runSelftest, type InspectedContainer, type ProbeRun, type SelftestRow } from '../selftest/selftest.ts'
 import { chooseJail, type Jail } from '../sessions/jail.ts'
 import { complaintOf, type Docker } from './docker.ts'
-import type { Outcome } from './engine-checks.ts'
+import type { DoctorOutcome as Outcome } from '../../wire/first-run.ts'
 
 export type ThrowAwayParts = {
   readonly docker: Docker

@@ -67,7 +67,7 @@ async function valueOf(
     const resource = grant?.uses.includes(BY_POLICY) === true ? BY_POLICY : BY_REQUEST
     const value =
       grant === undefined
-        ? await providers.get(name, source, signal, holder)
+        ? await providers.get(name, source, signal, { ...holder, use: resource })
         : await createResolver([withoutTtl(grant)], providers, system, holder).resolve(name, { resource }, signal)
     const text = value.reveal()
     // What cannot be looked for would be in the output; a NUL would end the variable before its end.

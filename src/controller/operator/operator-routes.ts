@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
 import { SallyportError } from '../../kernel/errors.ts'
 import { VERSION } from '../../kernel/version.ts'
-import { applyToSessions } from '../apply-to-sessions.ts'
 import type { Host } from '../controller.ts'
 import { runSelftest } from '../selftest/selftest.ts'
 import { addMcpRoutes } from './mcp-routes.ts'
@@ -68,12 +67,5 @@ export function addOperatorRoutes(app: FastifyInstance, host: Host, signal: Abor
   app.post('/v1/audit/changes', async ({ body }) => {
     for (const change of read(Changes, body).changes) await audit.append({ event: 'config_changed', ...change })
     return {}
-  })
-
-  app.post('/v1/secrets/apply', async (_request, reply) => {
-    const gone = new AbortController()
-    reply.raw.on('close', () => gone.abort(new SallyportError('usage', 'nobody waits for it any more')))
-    const { applied, failed } = await applyToSessions(host, gone.signal)
-    return { sessions: applied.length, failed: failed.map((one) => ({ ...one, ok: false })) }
   })
 }

@@ -47,6 +47,7 @@ export async function openOperatorApi(
 const STATUSES: Partial<Record<ErrorCode, number>> = {
   login_required: 401,
   origin_refused: 403,
+  terminal_refused: 403,
   presence_required: 403,
   presence_failed: 403,
   question_not_found: 404,
@@ -84,10 +85,15 @@ function sendProblem(reply: FastifyReply, error: unknown, log: Log): FastifyRepl
 }
 
 /** Answers a connection that asked for a stream it cannot have. */
-export function refuseUpgrade(socket: Duplex, error: unknown): void {
+export function refuseUpgrade(socket: Duplex, error: unknown, headers: Readonly<Record<string, string>> = {}): void {
   const problem = problemOf(error)
   const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 ${problem.status} Refused\r\ncontent-type: application/problem+json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  )
+  const all = {
+    ...headers,
+    'content-type': 'application/problem+json',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+  }
+  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.end(`HTTP/1.1 ${problem.status} Refused\r\n${head.join('')}\r\n${body}`)
 }

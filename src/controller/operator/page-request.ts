@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { SallyportError } from '../../kernel/errors.ts'
+import { TERMINAL_PATH } from '../../wire/terminal-protocol.ts'
 
 /**
  * Answers with each response of the page's listener: nobody frames it, reads it from another origin, guesses its types or keeps it. What
@@ -32,7 +33,20 @@ export const DOCUMENT_POLICY = [
 ].join('; ')
 
 /** The headers of which a second one could be the one that somebody else reads. */
-const SINGLE = ['host', 'origin', 'authorization', 'content-type', 'content-length', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest']
+const SINGLE = [
+  'host',
+  'origin',
+  'authorization',
+  'content-type',
+  'content-length',
+  'sec-fetch-site',
+  'sec-fetch-mode',
+  'sec-fetch-dest',
+  'upgrade',
+  'sec-websocket-key',
+  'sec-websocket-version',
+  'sec-websocket-protocol',
+]
 
 /**
  * Refuses what the operator's own page, or a program that means this listener, would not send. A browser sends requests here for any page
@@ -43,9 +57,8 @@ const SINGLE = ['host', 'origin', 'authorization', 'content-type', 'content-leng
  * @throws origin_refused
  */
 export function refuseForeign(request: IncomingMessage, port: number, isFile: boolean): void {
-  const { headers, rawHeaders } = request
-  const names = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase())
-  for (const name of SINGLE) if (names.filter((one) => one === name).length > 1) throw refused(`the header ${name} comes twice`)
+  const { headers } = request
+  refuseDoubled(request)
   const own = `localhost:${port}`
   if (headers.host !== own) throw refused(`the Host is not ${own}`, `use http://${own}`)
   if (headers.upgrade !== undefined) throw refused('it asks for another protocol')
@@ -56,6 +69,31 @@ export function refuseForeign(request: IncomingMessage, port: number, isFile: bo
   if (hasBody && !/^application\/json(?:; ?charset=utf-8)?$/i.test(headers['content-type'] ?? ''))
     throw refused('its body is not application/json')
   if (hasBody && (request.method === 'GET' || request.method === 'HEAD')) throw refused(`a ${request.method} has no body`)
+}
+
+/**
+ * The same for the one path that becomes a WebSocket. No rule of browsers keeps a page of somebody else from opening one here and reading
+ * it (RFC 6455 §10.2): the Origin must be there, and ours.
+ * @throws origin_refused
+ */
+export function refuseForeignSocket(request: IncomingMessage, port: number): void {
+  const { headers } = request
+  refuseDoubled(request)
+  const own = `localhost:${port}`
+  if (headers.host !== own) throw refused(`the Host is not ${own}`, `use http://${own}`)
+  if (request.method !== 'GET' || request.url !== TERMINAL_PATH || headers.upgrade?.toLowerCase() !== 'websocket')
+    throw refused('it asks for another protocol')
+  if (headers.origin !== `http://${own}`) throw refused('its Origin is not that of the page')
+  const { 'sec-fetch-site': site = 'same-origin', 'sec-fetch-mode': mode = 'websocket', 'sec-fetch-dest': dest = 'websocket' } = headers
+  if (site !== 'same-origin') throw refused('it comes from another origin (Sec-Fetch-Site)')
+  if (mode !== 'websocket') throw refused('it is no WebSocket of a script (Sec-Fetch-Mode)')
+  if (dest !== 'websocket' && dest !== 'empty') throw refused('it is no WebSocket of a script (Sec-Fetch-Dest)')
+  if (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0') throw refused('a GET has no body')
+}
+
+function refuseDoubled({ rawHeaders }: IncomingMessage): void {
+  const names = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase())
+  for (const name of SINGLE) if (names.filter((one) => one === name).length > 1) throw refused(`the header ${name} comes twice`)
 }
 
 /** Fetch Metadata (W3C): what browsers say of where a request comes from. Programs send none of it. */

@@ -37,13 +37,11 @@ export function addSessionRoutes(app: FastifyInstance, sessions: Sessions, secre
     }))
   })
   app.post<ById>('/v1/sessions/:id/down', async ({ params }) => {
-    await sessions.down(params.id)
-    return {}
+    // What was planted in the workspace meanwhile.
+    return { planted: await sessions.down(params.id) }
   })
-  app.post<ById>('/v1/sessions/:id/reset', async ({ params }) => {
-    await sessions.reset(params.id)
-    return {}
-  })
+  app.post<ById>('/v1/sessions/:id/reset', ({ params }) => sessions.reset(params.id))
+  app.get<ById>('/v1/sessions/:id/sandbox', ({ params }) => sessions.sandbox(params.id))
   app.get<ById>('/v1/sessions/:id/wait', ({ params }, reply) =>
     inLines(reply, async (_say, signal) => ({ code: await sessions.wait(params.id, signal) })),
   )

@@ -5,10 +5,9 @@ import type { Log } from '../../kernel/log.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import { AttachRequest, ExecRequest, FORWARD_PROTOCOL, STREAM_PROTOCOL, TTY_HEADER } from '../../wire/stream-frames.ts'
 import type { Sessions } from '../sessions/sessions.ts'
-import type { EngineStream } from '../sessions/engine.ts'
-import { createRedaction } from '../terminal/redacted.ts'
-import { acceptStream, shownOn, type ServedStream } from '../terminal/serve-stream.ts'
+import { acceptStream } from '../terminal/serve-stream.ts'
 import { refuseUpgrade, type TakeUpgrade } from './operator.ts'
+import { programsOf } from './programs.ts'
 
 const PATH = /^\/v1\/sessions\/([^/?]+)\/(?:(attach|exec)|forward\/(\d{1,5}))$/
 
@@ -50,36 +49,19 @@ export function takeStreams(
   function takeProgram(isExec: boolean) {
     return async (id: string, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
       wants(request, STREAM_PROTOCOL)
-      const detail = await sessions.inspect(id)
-      const tty = detail.asked.agent?.Tty === true
-      const redaction = createRedaction(() => secretsOf(detail.id))
+      const programs = await programsOf(sessions, secretsOf, id)
       if (isExec) {
         switchTo(socket, STREAM_PROTOCOL)
         const { request: wanted, client } = await acceptStream(socket, head, ExecRequest, signal)
-        const { argv, terminal, size } = wanted
-        const opened = await sessions
-          .exec(id, argv, { tty: wanted.tty, ...(size && { size }) })
-          .catch((error: unknown) => client.refuse(error))
-        if (opened === undefined) return
-        const shown = { stdout: shownOn(terminal.stdout, wanted.tty), stderr: shownOn(terminal.stderr, false) }
-        await client.serve(served(opened), { redaction, ...shown, size, isRedrawn: false, signal })
+        await programs.exec(wanted, client, signal)
         return
       }
-      const stream = await sessions.attach(id, { replay: !tty })
-      switchTo(socket, STREAM_PROTOCOL, [`${TTY_HEADER}: ${tty ? 1 : 0}`])
+      using attached = await programs.attach()
+      switchTo(socket, STREAM_PROTOCOL, [`${TTY_HEADER}: ${programs.tty ? 1 : 0}`])
       const { request: wanted, client } = await acceptStream(socket, head, AttachRequest, signal)
-      const shown = { stdout: shownOn(wanted.terminal.stdout, tty), stderr: shownOn(wanted.terminal.stderr, false) }
-      await client.serve(
-        served(stream, () => sessions.wait(id, signal)),
-        { redaction, ...shown, size: wanted.size, isRedrawn: tty, signal },
-      )
+      await attached.serve(wanted, client, signal)
     }
   }
-}
-
-function served(program: EngineStream, codeOfAgent?: () => Promise<number>): ServedStream {
-  const { stream, stderr } = program
-  return { stream, ...(stderr && { stderr }), resize: (size) => program.resize(size), exitCode: codeOfAgent ?? (() => program.exitCode()) }
 }
 
 /** @throws usage */

@@ -6,7 +6,9 @@ import type { Approver } from '../approver.ts'
 import type { Host } from '../controller.ts'
 import type { PolicyFiles } from '../policy-files/policy-files.ts'
 import { createVerification } from '../record/verification.ts'
+import { policyInUse } from '../session-facts.ts'
 import { requirePresence } from './acts.ts'
+import { addActivityRoutes } from './activity-routes.ts'
 import { addAuditRoutes } from './audit-routes.ts'
 import { addFeedRoute, tellQuestions, tellSessions } from './feed-routes.ts'
 import { addInboxRoutes } from './inbox-routes.ts'
@@ -17,15 +19,21 @@ import { addOperatorRoutes } from './operator-routes.ts'
 import { openOperatorApi } from './operator.ts'
 import { addPasskeyRoutes } from './passkey-routes.ts'
 import { readPage } from './page-files.ts'
+import { openPageTerminals } from './page-terminals.ts'
 import { addPolicyRoutes } from './policy-routes.ts'
 import { addProposalRoutes } from './proposal-routes.ts'
 import { addQuestionRoutes } from './question-routes.ts'
+import { addSessionPageRoutes } from './session-page-routes.ts'
 import type { Surface } from './route-table.ts'
+import { addStartRoutes, type StartParts } from './start-routes.ts'
+import { addSecretRoutes, type SecretRoutesParts } from './secret-routes.ts'
 import { takeStreams } from './streams.ts'
 import { openWeb, type Web, type WebOptions } from './web.ts'
 
 export type SurfacesParts = Host &
+  Pick<StartParts, 'place'> &
   Pick<Approver, 'approvals' | 'presence' | 'proposals'> & {
+    readonly operatorSecrets: SecretRoutesParts
     /** The built page. */
     readonly pageFolder: string
     readonly policies: PolicyFiles
@@ -53,10 +61,17 @@ export async function openSurfaces(
     requirePresence(app, presence, surface)
     addOperatorRoutes(app, parts, signal, surface)
     addQuestionRoutes(app, parts, surface)
+    addSecretRoutes(app, parts.operatorSecrets)
     addProposalRoutes(app, parts)
   }
+  const secretsOf = (session: string) => secrets.shown(session)
+  const terminals = openPageTerminals({ sessions, secretsOf, system, log })
   const addToPage = (app: FastifyInstance): void => {
     addRoutes(app, 'web')
+    addSessionPageRoutes(app, parts, (session) => parts.activity.requestsPerMinute(session))
+    terminals.addRoutes(app)
+    addStartRoutes(app, parts)
+    addActivityRoutes(app, home, parts.activity, (session) => policyInUse(session, home, parts.state))
     addInboxRoutes(app, approvals)
     addPasskeyRoutes(app, parts)
     addLoginWays(app, { ...parts, logins })
@@ -70,13 +85,16 @@ export async function openSurfaces(
     })
   }
   const files = readPage(pageFolder)
-  const web = page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, files, log }))
+  const web =
+    page && (await openPage(page.isDefault, { port: page.port, logins, addRoutes: addToPage, takeTerminal: terminals.take, files, log }))
   if (web) open.use(web)
+  // Before the listener: that waits for its connections.
+  open.use(terminals)
   const addToSocket = (app: FastifyInstance): void => {
     addRoutes(app, 'socket')
     addOpenRoute(app, logins, web?.url)
   }
-  const streams = takeStreams(sessions, (session) => secrets.shown(session), signal, log)
+  const streams = takeStreams(sessions, secretsOf, signal, log)
   open.use(await openOperatorApi(socket, addToSocket, streams, log))
   const running = open.move()
   return { socket, web, [Symbol.asyncDispose]: () => running.disposeAsync() }

@@ -1,14 +1,15 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import { addLoginRoute } from './login-routes.ts'
 import type { Login, Logins } from './logins.ts'
-import { answerWithProblems } from './operator.ts'
+import { answerWithProblems, refuseUpgrade, type TakeUpgrade } from './operator.ts'
 import { codingFor, type PageFile } from './page-files.ts'
-import { DOCUMENT_POLICY, PAGE_HEADERS, refuseForeign } from './page-request.ts'
+import { DOCUMENT_POLICY, PAGE_HEADERS, refuseForeign, refuseForeignSocket } from './page-request.ts'
 import { onlyListed, rowOf } from './route-table.ts'
 
 declare module 'fastify' {
@@ -24,6 +25,8 @@ export type WebOptions = {
   readonly logins: Logins
   /** The routes, the same as on the socket. */
   readonly addRoutes: (app: FastifyInstance) => void
+  /** Takes the WebSocket of a terminal. Without it none is opened. */
+  readonly takeTerminal?: TakeUpgrade
   /** By path. */
   readonly files?: ReadonlyMap<string, PageFile>
   readonly log: Log
@@ -60,6 +63,7 @@ export async function openWeb(options: WebOptions): Promise<Web> {
   await app.ready()
   const servers = await listen(options.port, (request, response) => app.routing(request, response))
   port = portOf(servers)
+  for (const server of servers) server.on('upgrade', (request, socket, head) => upgrade(options, { request, socket, head, port }))
   return {
     port,
     url: `http://localhost:${port}`,
@@ -87,14 +91,32 @@ function letIn({ logins, files }: WebOptions, request: FastifyRequest, reply: Fa
   })
 }
 
+type Upgrade = { readonly request: IncomingMessage; readonly socket: Duplex; readonly head: Buffer; readonly port: number }
+
+/** I51: One path becomes a WebSocket, of our own page alone and by a ticket that a login was given. Whoever else asks is answered, and gone. */
+function upgrade(options: WebOptions, { request, socket, head, port }: Upgrade): void {
+  socket.on('error', () => socket.destroy())
+  try {
+    refuseForeignSocket(request, port)
+    if (options.takeTerminal?.(request, socket, head) !== true) throw new SallyportError('origin_refused', 'there is no terminal here')
+  } catch (error) {
+    if (codeOf(error) === 'terminal_refused' && isFlood(options)) return void socket.destroy()
+    socket.once('finish', () => socket.destroy())
+    refuseUpgrade(socket, error, PAGE_HEADERS)
+  }
+}
+
 /** A guess is answered, and costs its connection; a flood of them is not answered. Right tokens are never held up by wrong ones. */
-function discourage({ logins, log }: WebOptions, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
+function discourage(options: WebOptions, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
   if (!(error instanceof SallyportError) || (error.code !== 'login_required' && error.code !== 'origin_refused')) return
   reply.raw.setHeader('connection', 'close')
-  if (error.code === 'origin_refused') return
+  if (error.code !== 'origin_refused' && isFlood(options)) request.raw.socket.destroy()
+}
+
+function isFlood({ logins, log }: WebOptions): boolean {
   const failures = logins.failed()
   if (failures === LIMITS.loginFailuresPerMinuteMax) log.warn('many calls to the page have a wrong token or none')
-  if (failures > LIMITS.loginFailuresPerMinuteMax) request.raw.socket.destroy()
+  return failures > LIMITS.loginFailuresPerMinuteMax
 }
 
 /** RFC 6750 §2.1, and no other of its ways. */

@@ -5,14 +5,12 @@ import { LIMITS } from '../../kernel/limits.ts'
 import { createPrivateFile } from '../../kernel/private-file.ts'
 import type { System } from '../../kernel/system.ts'
 import type { ChangeDone, ChangePreview, ChangeRequest, ChangeWish, LayerRef, ProblemView } from '../../wire/policies.ts'
-import { changeSections } from '../../wire/presented-parts.ts'
 import type { Changes } from '../proposals/changes.ts'
 import { digestOf, textOf } from '../proposals/changes.ts'
-import { diffOf } from '../proposals/diff.ts'
 import type { SessionRecord, Sessions } from '../sessions/sessions.ts'
 import type { StateFile } from '../state.ts'
-import type { Section } from '../../wire/section.ts'
 import { editedText } from './edits.ts'
+import { presentedDiff } from './presented-diff.ts'
 import { judge, type JudgeParts, type Reached } from './judge.ts'
 import { changeTarget, endOf, invalid, refuseEnd, type ChangeTarget } from './targets.ts'
 
@@ -33,6 +31,8 @@ export type PolicyChanges = {
   check(layer: LayerRef, content: string): Promise<readonly ProblemView[]>
   /** Takes a change back, of the page or of an agent. @throws proposal_invalid, proposal_outdated */
   takeBack(id: string): Promise<ChangeDone>
+  /** Has running sessions that have it among their layers read their policy anew, and tells which did not take it. */
+  refresh(target: Pick<ChangeTarget, 'role' | 'workspace' | 'session'>): Promise<ChangeDone['notTaken']>
   /** Running sessions that have this file among their layers. */
   reached(target: Pick<ChangeTarget, 'role' | 'workspace' | 'session'>): readonly Reached[]
 }
@@ -49,15 +49,15 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
   const reached: PolicyChanges['reached'] = (target) => reachedBy(state, target)
   return {
     reached,
+    refresh: (target) => refresh(parts, target),
     async preview(wish) {
-      const planned = await plan(parts, wish, endOf(wish.edit, system.now()))
-      const { target, before, after, expiresAt } = planned
+      const { target, before, after, expiresAt } = await plan(parts, wish, endOf(wish.edit, system.now()))
       const reaches = reached(target)
       const { problems, isRefused } = await judge(parts, target, after, before, reaches)
       return {
         target: target.file,
         layer: target.label,
-        diff: presentedDiff(planned),
+        diff: presentedDiff(target.file, before, after),
         ...(before !== undefined && { before: digestOf(before) }),
         after: digestOf(after),
         problems,
@@ -127,14 +127,6 @@ async function plan(parts: PolicyChangesParts, wish: ChangeWish, expiresAt: numb
 
 /** Of a record of a change, beside its two texts. */
 const RECORD_REST_BYTES = 8_192
-
-/** Every line of it, escaped, however long: what is applied is all of it. */
-function presentedDiff({ target: { file }, before, after }: Planned): Section {
-  const sections = changeSections({ target: file, diff: diffOf(file, before, after), after: digestOf(after) })
-  const diff = sections.find(({ name }) => name === 'diff')
-  if (diff === undefined) throw new SallyportError('internal', 'a change without a diff')
-  return diff
-}
 
 /** A session that does not take it keeps the policy that it has: its operator is told. */
 async function refresh(

@@ -35,7 +35,7 @@ const Attestation = z.object({
 })
 type Attestation = z.infer<typeof Attestation>
 
-const ClientData = z.object({ challenge: Encoded, crossOrigin: z.boolean().optional(), topOrigin: z.unknown() })
+const ClientData = z.object({ challenge: Encoded, crossOrigin: z.boolean().optional(), topOrigin: z.unknown().optional() })
 
 /** @throws presence_failed */
 export function readAssertion(response: unknown): { readonly said: Assertion; readonly challenge: string } {

@@ -49,8 +49,8 @@ export type Providers = AsyncDisposable & {
   problem(source: SecretSource): string | undefined
 }
 
-/** What the daemon needs for itself is of no session. */
-const NOBODY: SecretHolder = {}
+/** The token of a server is for no session. */
+const NOBODY: SecretHolder = { use: 'vault-http' }
 
 type Table = { readonly [K in SourceKind]: Provider<K> }
 
@@ -90,7 +90,7 @@ export function openProviders({ env, vault, hashicorp, mcpConfig }: ProviderPart
   // One entry for each kind, with the kind's own source: the pairing is what Table says.
   const of = (source: { readonly kind: SourceKind }): Provider<SourceKind> => table[source.kind] as unknown as Provider<SourceKind>
   return {
-    async get(name, source, signal, holder = NOBODY) {
+    async get(name, source, signal, holder = {}) {
       signal.throwIfAborted()
       return of(source).get(name, source, signal, holder)
     },

@@ -8,7 +8,11 @@ import type { SecretHolder } from '../../wire/secret-holder.ts'
 import { createTurns } from '../turns.ts'
 
 /** On whose behalf: `inject`, `route:NAME`, `method:NAME`, `tool:NAME`. */
-export type Use = { readonly resource: string }
+export type Use = {
+  readonly resource: string
+  /** Said of the use, where the resource alone says less. */
+  readonly says?: string
+}
 
 /** What would keep a secret from being obtained. */
 export type Problem = { readonly name: string; readonly message: string }
@@ -50,11 +54,11 @@ export function createResolver(
     clearTimeout(kept.get(name)?.timer)
     kept.delete(name)
   }
-  const begin = ({ name, source, ttlMs }: SecretGrant): Run => {
+  const begin = ({ name, source, ttlMs }: SecretGrant, use: string): Run => {
     const abort = new AbortController()
     const began = era
     const secret = turns
-      .take(abort.signal, () => providers.get(name, source, abort.signal, holder))
+      .take(abort.signal, () => providers.get(name, source, abort.signal, { ...holder, use }))
       .then((value) => {
         if (ttlMs !== undefined && began === era) {
           drop(name)
@@ -72,7 +76,7 @@ export function createResolver(
   }
 
   return {
-    async resolve(name, { resource }, signal) {
+    async resolve(name, { resource, says = resource }, signal) {
       const grant = known.get(name)
       if (grant === undefined)
         throw new SallyportError('secret_missing', `the secret ${name} is not declared`, { hint: 'declare it under secrets in the policy' })
@@ -89,7 +93,7 @@ export function createResolver(
         signal.throwIfAborted()
         run = running.get(name)
       }
-      return wait(run ?? begin(grant), signal)
+      return wait(run ?? begin(grant, says), signal)
     },
     check: () =>
       grants.flatMap(({ name, source }) => {

@@ -65,6 +65,7 @@ export async function bringUp(parts: SessionParts, rising: Rising, step: Step, s
   if (tested !== undefined) {
     step('selftest')
     await tested
+    save(parts, rising, { selftestAt: parts.system.now() })
   } else if (!rising.request.selftest) {
     await parts.audit(auditEvent(rising, 'selftest_skipped'))
   }

@@ -6,6 +6,7 @@ import type { ContainerInspection, Engine, EngineEvent, EngineInfo, ImageFacts, 
 import type { EngineAddress } from './engine-address.ts'
 import { isNotConnected, orNothing, pairs, translated, type Caller } from './engine-call.ts'
 import { readContainerFile, resize, statContainerPath, streamVerbs } from './engine-streams.ts'
+import { readUsage } from './engine-usage.ts'
 
 /** Of API 1.41 (Engine 20.10), by the numbers of the version. */
 const API_MIN = [1, 41] as const
@@ -21,6 +22,7 @@ export function createDockerEngine(address: EngineAddress): Engine {
     pull: (name, progress, signal) => pull(docker, call, name, progress, signal),
     ...networkVerbs(call),
     ...containerVerbs(call),
+    usage: (id) => readUsage(call, id),
     ...streamVerbs(call),
     readFile: (id, path) => readContainerFile(call, id, path),
     stat: (id, path) => statContainerPath(call, id, path),

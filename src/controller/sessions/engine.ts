@@ -28,6 +28,8 @@ export type Engine = {
   /** @throws engine_refused with the engine's reason (a program that is not there) */
   start(id: string): Promise<void>
   inspect(id: string): Promise<ContainerInspection | undefined>
+  /** What it uses, counted once; undefined where it does not run. */
+  usage(id: string): Promise<ContainerUsage | undefined>
   /** Sends a signal to the first process. One that does not run is fine. */
   kill(id: string, signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
   /** Kills and removes it with what it kept. One that is gone already is fine. */
@@ -83,6 +85,17 @@ export type ImageFacts = {
   readonly user: string
   readonly entrypoint: readonly string[]
   readonly command: readonly string[]
+}
+
+/** Sums since it started, and what is so now. */
+export type ContainerUsage = {
+  /** By the engine's clock, in milliseconds. */
+  readonly atMs: number
+  readonly processorMs: number
+  readonly memoryBytes: number
+  readonly memoryBytesMax: number
+  readonly pids: number
+  readonly pidsMax: number
 }
 
 export type PathFacts = { readonly kind: 'file' | 'folder' | 'link' | 'other'; readonly isExecutable: boolean; readonly linkTarget: string }
@@ -143,7 +156,8 @@ export type NetworkOptions = {
   readonly Options: Readonly<Record<string, string>>
   readonly Labels: Readonly<Record<string, string>>
 }
-export type NetworkInspection = Omit<NetworkOptions, 'CheckDuplicate'> & {
+export type NetworkInspection = Omit<NetworkOptions, 'CheckDuplicate' | 'EnableIPv6'> & {
+  readonly EnableIPv6: boolean
   readonly Id: string
   readonly Containers: Readonly<Record<string, { readonly Name: string }>>
 }

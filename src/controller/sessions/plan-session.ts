@@ -44,35 +44,44 @@ export async function planSession(
   const places = guardedPlaces({ home: parts.home, socket: info.socket, rootFolder: info.isLocal ? info.rootFolder : undefined })
   if (plan.filesystem.workspace !== 'none') checkedSource(workspace, places)
   const binds = refuseUnsafe(plan, request, agentImage, places)
-  const runtime = plan.agent.runtime ?? info.defaultRuntime
-  if (!info.runtimes.includes(runtime)) {
-    throw new SallyportError('config_invalid', `the engine has no runtime "${runtime}"`, { hint: `it has ${info.runtimes.join(', ')}` })
-  }
+  refuseRuntime(plan.agent.runtime ?? info.defaultRuntime, info)
   const record: SessionRecord = {
     workspace,
     policy: request.policy,
     ...(request.harness !== undefined && { harness: request.harness }),
     ...(plan.harness !== undefined && { harnessInUse: plan.harness }),
     ...(request.role !== undefined && { role: request.role }),
+    image: plan.agent.image,
     owner: ownerOf(workspace),
     tty: request.tty,
     control: controlWay(info),
     filesystem: plan.filesystem,
-    warnings: [...plan.warnings, ...engineWarnings(info, plan)],
+    warnings: [...plan.warnings, ...engineWarnings(info, plan.agent)],
     agentLeases: [],
     ids: {},
   }
   return { ...names, request, plan, binds, info, agentImage, sidecarImage, record }
 }
 
+/** @throws config_invalid */
+export function refuseRuntime(runtime: string, { runtimes }: Pick<EngineInfo, 'runtimes'>): void {
+  if (runtimes.includes(runtime)) return
+  throw new SallyportError('config_invalid', `the engine has no runtime "${runtime}"`, { hint: `it has ${runtimes.join(', ')}` })
+}
+
 /** Nobody publishes images of these names: a registry's would be a stranger's. */
 const OWN_IMAGES = 'sallyport/'
+
+/** How an image is made that is never pulled; undefined for one that is. `made`: what is known of it besides its name. */
+export function howMade(name: string, made?: string): string | undefined {
+  return made ?? (name.startsWith(OWN_IMAGES) ? 'make it, in the folder of Sallyport: npm start' : undefined)
+}
 
 /** `made`: how one that is never pulled is made. */
 async function imageOf(parts: SessionParts, name: string, { signal, onPull }: PullWatch, made?: string): Promise<ImageFacts> {
   const found = await parts.engine.image(name)
   if (found !== undefined) return found
-  const hint = made ?? (name.startsWith(OWN_IMAGES) ? 'make it, in the folder of Sallyport: npm start' : undefined)
+  const hint = howMade(name, made)
   if (hint !== undefined) throw new SallyportError('image_missing', `the engine has no image ${name}`, { hint })
   const progress = createPullProgress(name, onPull, parts.system)
   await parts.engine.pull(name, (step) => progress.step(step), signal)
@@ -95,8 +104,8 @@ export function controlWay(info: EngineInfo): SessionRecord['control'] {
   return canMountSocket(info) ? 'unix' : 'stdio'
 }
 
-function engineWarnings(info: EngineInfo, plan: SessionPlan): string[] {
-  const { user } = plan.agent
+/** What of this engine the operator should know. */
+export function engineWarnings(info: EngineInfo, { user }: Pick<SessionPlan['agent'], 'user'>): string[] {
   return [
     ...(user?.uid === 0 ? ['the policy makes the agent root in its container'] : []),
     ...(info.hasSeccomp || info.isRootless ? [] : ['the engine filters no system calls (seccomp is off)']),
@@ -105,7 +114,8 @@ function engineWarnings(info: EngineInfo, plan: SessionPlan): string[] {
   ]
 }
 
-function realFolder(path: string): string {
+/** The real path of a workspace. @throws config_invalid */
+export function realFolder(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false })
   if (found?.isDirectory() !== true)
     throw new SallyportError('config_invalid', `the workspace "${path}" is not a folder`, {

@@ -73,6 +73,7 @@ export class ProjectManager {
       createdAt,
       warnings,
       alerts: [],
+      isRevoked: this.#parts.state.isRevoked(id),
     }
   }
 

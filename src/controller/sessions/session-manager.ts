@@ -246,7 +246,7 @@ export class SessionManager {
   }
 
   view({ id, name, state, createdAt, record }: StateRow): SessionView {
-    const { workspace, harness, harnessInUse = harness, role, ids, warnings, alerts = [] } = record as SessionRecord
+    const { workspace, harness, harnessInUse = harness, role, ids, warnings, alerts = [], image, selftestAt } = record as SessionRecord
     const live = this.#live.get(id)
     const { agentRunning = false, agentExitCode, gateHealthy = false } = live ?? {}
     return {
@@ -266,6 +266,9 @@ export class SessionManager {
       createdAt,
       warnings,
       alerts,
+      ...(image !== undefined && { image }),
+      ...(selftestAt !== undefined && { selftestAt }),
+      isRevoked: this.#parts.state.isRevoked(id),
     }
   }
 

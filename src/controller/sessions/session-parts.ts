@@ -2,8 +2,10 @@ import type { Duplex } from 'node:stream'
 import type { Log } from '../../kernel/log.ts'
 import type { System } from '../../kernel/system.ts'
 import type { IssuedLease, Leases } from '../../lease/lease.ts'
+import type { Policy } from '../../policy/policy.ts'
 import type { AgentCall, Ask, AskAnswer, ChainMark, SecretBundle, TestedServer, ToolAnswer, ToolRequest } from '../../wire/control.ts'
 import type { PullView, SessionView, UpRequest } from '../../wire/operator.ts'
+import type { SandboxView, SessionPreview, SessionUsage } from '../../wire/session-facts.ts'
 import type { LinkedSession, Links, SessionLink } from '../links/links.ts'
 import type { StateFile } from '../state.ts'
 import type { Owner } from './agent-files.ts'
@@ -11,6 +13,7 @@ import type { FrozenLayers } from './frozen-layers.ts'
 import type { ContainerInspection, ContainerOptions, Engine, EngineStream, NetworkOptions, TerminalSize } from './engine.ts'
 import type { Bind } from './hardening.ts'
 import type { Jail } from './jail.ts'
+import type { SessionLayers } from './session-layers.ts'
 import type { Sibling, SiblingImage, SiblingWish } from './sibling.ts'
 import type { Asked } from './verify.ts'
 import type { WorkspaceMount } from './workspace-covers.ts'
@@ -83,6 +86,8 @@ export type SessionParts = {
   readonly leases: Pick<Leases, 'issue' | 'verify' | 'revoke'>
   /** Policy, harness and the operator's wishes as one plan. What it makes is in `folder`, which is the session's own. */
   prepare(request: UpRequest, session: PlannedNames): Promise<SessionPlan>
+  /** The same with what it was made of, for a look at it. Nothing is written. */
+  foresee(request: UpRequest, session: Omit<PlannedNames, 'policyFolder'>): Promise<Foreseen>
   /** The policy as its files are now, for a gate that runs. @throws policy_invalid and its kin: then the old one is there still */
   refreeze(session: PlannedNames, request: Pick<UpRequest, 'policy' | 'role' | 'harness'>): Promise<void>
   /** Digest of the policy that a session's gate has to have in force. @throws policy_not_found, policy_invalid */
@@ -132,6 +137,14 @@ export type SessionParts = {
   }
   readonly system: System
   readonly log: Log
+}
+
+export type Foreseen = {
+  readonly plan: Omit<SessionPlan, 'policy'>
+  readonly policy: Policy
+  readonly layers: SessionLayers
+  /** Secrets without a value, a line each. */
+  readonly missing: readonly string[]
 }
 
 /** `policyFolder`: where the gate's policy is frozen. */
@@ -191,6 +204,10 @@ export type SessionRecord = {
   /** That the agent is set up for, also where a policy names it. */
   readonly harnessInUse?: string
   readonly role?: string
+  /** The agent's image, as it was asked for. */
+  readonly image?: string
+  /** When every way out was found shut, before the agent started. */
+  readonly selftestAt?: number
   readonly owner: Owner
   readonly tty: boolean
   readonly control: 'unix' | 'stdio'
@@ -225,7 +242,17 @@ export type SessionEvent = {
   readonly at: number
   readonly session: string
   readonly name: string
-  readonly event: 'starting' | 'running' | 'agent_ended' | 'gate_lost' | 'gate_ready' | 'reset' | 'uncovered' | 'ended' | 'failed'
+  readonly event:
+    | 'starting'
+    | 'running'
+    | 'agent_ended'
+    | 'gate_lost'
+    | 'gate_ready'
+    | 'reset'
+    | 'uncovered'
+    | 'revoked'
+    | 'ended'
+    | 'failed'
   readonly exitCode?: number
   readonly details?: readonly string[]
 }
@@ -252,6 +279,12 @@ export type Sessions = AsyncDisposable & {
   /** Those that have not ended. */
   list(): SessionView[]
   inspect(session: string): Promise<SessionDetail>
+  /** What the session of a request would be. Nothing is made, fetched or written. @throws whatever `up` refuses before it makes anything */
+  preview(request: UpRequest): Promise<SessionPreview>
+  /** What the engine shows of it now. @throws usage for a compose project, whose containers are made by another */
+  sandbox(session: string): Promise<SandboxView>
+  /** What the agents that run use now. Of several who ask within a moment one reads. */
+  usage(): Promise<Readonly<Record<string, SessionUsage>>>
   /** Nothing is left when this resolves. Gives what was planted in the workspace meanwhile. */
   down(session: string): Promise<readonly string[]>
   /**

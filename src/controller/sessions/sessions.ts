@@ -1,9 +1,12 @@
 import { SallyportError } from '../../kernel/errors.ts'
 import { selftestTarget } from './probe.ts'
 import { siblingImage } from './sibling-image.ts'
+import { previewSession } from './preview.ts'
 import { ProjectManager } from './project-manager.ts'
+import { lookAtSandbox } from './sandbox.ts'
 import { policyFolder } from './session-names.ts'
 import type { SessionParts, Sessions } from './session-parts.ts'
+import { createUsage } from './usage.ts'
 import { notRunning, recordOf, SessionManager } from './session-manager.ts'
 
 export type { SessionParts, SessionRecord, Sessions } from './session-parts.ts'
@@ -29,6 +32,8 @@ export function createSessions(parts: SessionParts): Sessions {
       const view = recordOf(row).project === undefined ? manager.view(row) : projects.view(row)
       return { ...view, step: row.step, user, control, filesystem, ...(jail && { jail }), asked }
     },
+    preview: (request) => previewSession(parts, request),
+    usage: createUsage(parts.engine, () => runningOf(parts, manager), parts.system),
     async down(session) {
       const row = manager.find(session)
       return recordOf(row).project === undefined ? await manager.down(row.id, 'ended') : await projects.down(row.id)
@@ -61,6 +66,7 @@ export function createSessions(parts: SessionParts): Sessions {
       const withdrawn = parts.requests?.endSession(row.id)
       await (recordOf(row).project === undefined ? manager.revoke(row.id) : projects.revoke(row.id))
       await withdrawn
+      manager.hub.emit({ at: parts.system.now(), session: row.id, name: row.name, event: 'revoked' })
     },
     async [Symbol.asyncDispose]() {
       await projects.dispose()
@@ -69,7 +75,27 @@ export function createSessions(parts: SessionParts): Sessions {
   }
 }
 
-type AgentVerbs = 'reset' | 'attach' | 'exec' | 'logs' | 'forward' | 'resize' | 'wait' | 'selftestTarget' | 'startSibling' | 'siblingImage'
+/** Whose agent runs, with its container. */
+function runningOf({ state }: SessionParts, manager: SessionManager): { readonly id: string; readonly container: string }[] {
+  return state.live().flatMap((row) => {
+    if (row.state !== 'running' || recordOf(row).project !== undefined) return []
+    const { running, container } = manager.view(row).agent
+    return running && container !== undefined ? [{ id: row.id, container }] : []
+  })
+}
+
+type AgentVerbs =
+  | 'sandbox'
+  | 'reset'
+  | 'attach'
+  | 'exec'
+  | 'logs'
+  | 'forward'
+  | 'resize'
+  | 'wait'
+  | 'selftestTarget'
+  | 'startSibling'
+  | 'siblingImage'
 
 /** What is done to the containers of a session: to those that were made here. */
 function agentVerbs(parts: SessionParts, manager: SessionManager): Pick<Sessions, AgentVerbs> {
@@ -82,6 +108,10 @@ function agentVerbs(parts: SessionParts, manager: SessionManager): Pick<Sessions
     })
   }
   return {
+    async sandbox(session) {
+      const { record, live, row } = manager.agent(own(session), 'or ended')
+      return await lookAtSandbox(parts, row.id, record, live.siblings.visits)
+    },
     reset: (session) => manager.reset(own(session)),
     async attach(session, { size, replay = false } = {}) {
       const { id, record } = manager.agent(own(session), 'or ended')

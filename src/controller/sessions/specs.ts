@@ -31,7 +31,7 @@ const IDLE = ['sleep', 'infinity'] as const
  * real sources.
  * @throws SallyportError config_prohibited, config_invalid
  */
-export function refuseUnsafe(plan: SessionPlan, request: UpRequest, image: ImageFacts, places: GuardedPlaces): Bind[] {
+export function refuseUnsafe(plan: Pick<SessionPlan, 'agent'>, request: UpRequest, image: ImageFacts, places: GuardedPlaces): Bind[] {
   refuseProhibited(plan.agent.settings)
   refuseVariables([...Object.keys(plan.agent.environment), ...Object.keys(request.environment ?? {})], OWN_VARIABLES)
   refuseImage(plan.agent.image, image)

@@ -70,6 +70,11 @@ export async function acceptStream<T>(
   }
 }
 
+/** A client whose wish is known already, on any connection that carries the frames. */
+export function clientOn(socket: Duplex): ClientStream {
+  return new Connection(socket)
+}
+
 class Connection implements ClientStream {
   readonly #socket: Duplex
   readonly #frames: AsyncGenerator<StreamFrame, void>

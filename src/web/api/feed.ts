@@ -2,6 +2,7 @@ import { effect, signal } from '@preact/signals'
 import type { FeedLine, FeedTopic, FeedTopics } from '../../wire/feed.ts'
 import { access, send } from './client.ts'
 import { eventsOf } from './events.ts'
+import { keepListening, listens } from './listening.ts'
 
 /** How the page hears of what happens. */
 export const connection = signal<'connecting' | 'live' | 'lost'>('connecting')
@@ -26,14 +27,20 @@ export function hear<T extends FeedTopic>(
   return () => void all.delete(tell)
 }
 
-/** Reads the feed for as long as this tab is let in. */
+/** Reads the feed for as long as this tab is let in, and is one that listens. */
 export function keepFeed(): () => void {
-  return effect(() => {
-    if (access.value !== 'in') return undefined
+  const stopListening = effect(() => (access.value === 'in' ? keepListening() : undefined))
+  const stopReading = effect(() => {
+    if (access.value !== 'in' || !listens.value) return undefined
     const stop = new AbortController()
+    connection.value = 'connecting'
     void readOn(stop.signal)
     return () => stop.abort()
   })
+  return () => {
+    stopReading()
+    stopListening()
+  }
 }
 
 async function readOn(stop: AbortSignal): Promise<void> {

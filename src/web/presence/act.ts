@@ -11,5 +11,9 @@ export async function act<T>(verb: Verb, path: string, body: Readonly<Record<str
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'presence_required') throw error
   }
-  return await prove<T>({ does, tier: 'T1', send: (proof) => call<T>(verb, path, { ...body, proof }) })
+  return await prove<T>({
+    does,
+    ways: () => call('POST', '/v1/presence/challenge', { method: verb, path, body }),
+    send: (proof) => call<T>(verb, path, { ...body, proof }),
+  })
 }

@@ -17,9 +17,15 @@ export async function answerQuestion(
   answer: Omit<Answer, 'digest'>,
 ): Promise<Question> {
   const { id, digest, tier } = question
-  const whole: Answer = { digest, ...answer }
+  const { message, ...meant } = answer
+  const path = `/v1/questions/${encodeURIComponent(id)}`
   const send = (proof: PresenceProof): Promise<Question> =>
-    call<Question>('POST', `/v1/questions/${encodeURIComponent(id)}/answer`, { ...whole, proof })
+    call<Question>('POST', `${path}/answer`, { digest, ...meant, ...(message !== undefined && { message }), proof })
   if (answer.decision === 'deny' || tier === 'T0') return await send({ kind: 'key' })
-  return await prove<Question>({ does: ALLOWS[answer.scope], tier, digest, command: `sallyport approve ${id}`, send })
+  return await prove<Question>({
+    does: ALLOWS[answer.scope],
+    command: `sallyport approve ${id}`,
+    ways: () => call('POST', `${path}/challenge`, { digest, ...meant }),
+    send,
+  })
 }

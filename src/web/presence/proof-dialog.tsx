@@ -1,10 +1,12 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
-import type { PresenceProof, Tier } from '../../wire/question.ts'
+import { useCallback, useEffect, useState } from 'preact/hooks'
+import type { PasskeyRequest, ProofAsked } from '../../wire/passkeys.ts'
+import type { PresenceProof } from '../../wire/question.ts'
 import { Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
-import { useResource } from '../parts/use-resource.ts'
+import { showPasskey } from './authenticator.ts'
+import { PasswordForm } from './password-form.tsx'
 import { asked, leave, type Asked } from './prove.ts'
 import './presence.css'
 
@@ -19,87 +21,68 @@ export function ProofDialog() {
 }
 
 function Proving({ ask }: { ask: Asked }) {
-  const approver = useResource<{ readonly available: readonly Tier[] }>('/v1/approver')
+  const [ways, setWays] = useState<ProofAsked>()
   const [problem, setProblem] = useState<Problem>()
-  const available = approver.value?.available ?? []
-  const takesPassword = ask.tier === 'T1' && available.includes('T1')
+  // A challenge is good for one try.
+  const begin = useCallback(() => ask.ways().then(setWays, ask.fail), [ask])
+  useEffect(() => void begin(), [begin])
 
-  const send = async (proof: PresenceProof): Promise<void> => {
+  const send = async (proof: () => Promise<PresenceProof>): Promise<void> => {
     setProblem(undefined)
     try {
-      ask.settle(await ask.send(proof))
+      ask.settle(await ask.send(await proof()))
     } catch (error) {
-      if (error instanceof Problem && error.code === 'presence_failed') setProblem(error)
-      else ask.fail(error)
+      if (!(error instanceof Problem) || error.code !== 'presence_failed') return ask.fail(error)
+      setProblem(error)
+      await begin()
     }
   }
+  const sendPasskey = (request: PasskeyRequest): Promise<void> =>
+    send(async () => ({ kind: 'passkey', response: await showPasskey(request) }))
 
   return (
     <Dialog title="Prove that it is you" onClose={() => leave(ask)}>
       <dl class="facts">
         <dt>For</dt>
         <dd>{ask.does}</dd>
-        {ask.digest !== undefined && (
-          <>
-            <dt>Digest</dt>
-            <dd class="mono">{ask.digest.slice(0, DIGITS_SHOWN)}</dd>
-          </>
-        )}
+        <dt>Digest</dt>
+        <dd class="mono">{ways?.digest.slice(0, DIGITS_SHOWN) ?? '…'}</dd>
       </dl>
-      {(problem ?? approver.problem) !== undefined && <ProblemNote problem={(problem ?? approver.problem) as Problem} />}
-      {takesPassword && <PasswordForm send={send} />}
-      {approver.value !== undefined && !takesPassword && <NoWay ask={ask} />}
+      {problem !== undefined && <ProblemNote problem={problem} />}
+      {ways?.password === true && <PasswordForm verb="Confirm" send={(password) => send(async () => ({ kind: 'password', password }))} />}
+      {ways !== undefined && <Elsewhere ways={ways} command={ask.command} />}
       <div class="dialog-foot">
         <Button onPress={() => leave(ask)}>Leave it</Button>
+        <PasskeyButton ways={ways} use={sendPasskey} />
       </div>
     </Dialog>
   )
 }
 
-/** The value is in the field alone, and taken out of it when it is sent. */
-function PasswordForm({ send }: { send: (proof: PresenceProof) => Promise<void> }) {
-  const id = useId()
-  const field = useRef<HTMLInputElement>(null)
-  const [isBusy, setBusy] = useState(false)
-  const submit = async (): Promise<void> => {
-    const password = field.current?.value ?? ''
-    if (field.current === null || password === '' || isBusy) return
-    field.current.value = ''
-    setBusy(true)
-    await send({ kind: 'password', password })
-    setBusy(false)
-    field.current?.focus()
-  }
+function PasskeyButton({ ways, use }: { ways: ProofAsked | undefined; use: (request: PasskeyRequest) => Promise<void> }) {
+  const request = ways?.passkey
+  if (ways === undefined || request === undefined) return null
   return (
-    <form
-      class="field"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void submit()
-      }}
-    >
-      <label for={id}>Password of the operator</label>
-      <div class="presence-line">
-        <input ref={field} id={id} class="input" type="password" autocomplete="off" maxLength={1_024} autofocus required />
-        <button type="submit" class="button button-main" disabled={isBusy} aria-busy={isBusy}>
-          Confirm
-        </button>
-      </div>
-    </form>
+    <Button {...(!ways.password && { kind: 'main' })} onPress={() => use(request)}>
+      Use a passkey
+    </Button>
   )
 }
 
-function NoWay({ ask: { tier, command } }: { ask: Asked }) {
+/** What to do where this page, or this operator, has no way. */
+function Elsewhere({ ways: { tier, password, passkey }, command }: { ways: ProofAsked; command: string | undefined }) {
+  if (tier !== 'T2' && (password || passkey !== undefined)) return null
   return (
     <div class="note note-warn">
       <p>
         {tier === 'T1' && 'This needs the operator’s password or a passkey, and there is none yet: set one under Access.'}
         {tier === 'T2' && 'The operating system has to ask you for this, which it does for a program in a terminal.'}
-        {tier === 'T3' && 'This needs a passkey, and none is registered: register one under Access.'}
+        {tier === 'T3' && 'This needs a passkey, and none can be used: register one under Access.'}
       </p>
       {tier === 'T2' && command !== undefined && (
         <p>
           Give this command there: <code>{command}</code>
+          {passkey !== undefined && '. A passkey proves more, and is taken too.'}
         </p>
       )}
     </div>

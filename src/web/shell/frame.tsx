@@ -6,11 +6,15 @@ import { StandingBadge } from '../audit/standing-badge.tsx'
 import { pendingCount } from '../inbox/questions.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Empty } from '../parts/empty.tsx'
+import { FirstRun } from '../start/first-run.tsx'
 import { hrefOf, route } from './route.ts'
 import { setTheme, theme, type Theme } from './theme.ts'
 import { VIEWS, type ViewName } from './views.ts'
 
 const NAMES = Object.keys(VIEWS) as ViewName[]
+
+/** They have nothing to show before the first session. */
+const FIRST_VIEWS: ReadonlySet<string> = new Set(['inbox', 'sessions'])
 
 /** Menu, state and the view that the address names. */
 export function Frame() {
@@ -26,6 +30,7 @@ export function Frame() {
             The daemon does not answer. What is shown may be old; this page goes on by itself when it is back.
           </p>
         )}
+        {FIRST_VIEWS.has(route.value.view) && route.value.rest.length === 0 && <FirstRun />}
         <Shown />
       </main>
     </div>

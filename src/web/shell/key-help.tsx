@@ -7,7 +7,6 @@ const NAMES: Readonly<Record<string, string>> = { ' ': 'space', Enter: 'enter', 
 /** All keys of what is shown, when `?` asks for them. */
 export function KeyHelp() {
   if (!keyHelp.isOpen.value) return null
-  const close = (): void => void (keyHelp.isOpen.value = false)
   return (
     <Dialog title="Keys" onClose={close}>
       <dl class="facts">
@@ -26,4 +25,8 @@ export function KeyHelp() {
       </div>
     </Dialog>
   )
+}
+
+function close(): void {
+  keyHelp.isOpen.value = false
 }

@@ -6,8 +6,8 @@ export type Key = {
   /** For the help, as `the next question`. */
   readonly does: string
   readonly press: () => void
-  /** It says yes to something: a key that is held down, and so was pressed for something else, does not count. */
-  readonly isYes?: true
+  /** It answers something: a key that is held down, and so was pressed for something else, does not count. */
+  readonly isAnswer?: true
 }
 export type Keys = Readonly<Record<string, Key>>
 
@@ -50,7 +50,7 @@ function heard(event: KeyboardEvent): void {
   const key = held.value.map(({ current }) => (Object.hasOwn(current, event.key) ? current[event.key] : undefined)).findLast(Boolean)
   if (key === undefined) return
   event.preventDefault()
-  if (!(event.repeat && key.isYes === true)) key.press()
+  if (!(event.repeat && key.isAnswer === true)) key.press()
 }
 
 /** Where somebody writes every key is theirs; what can be pressed has Enter and space. */

@@ -3,8 +3,8 @@ import { computed, signal } from '@preact/signals'
 /** Where the page is: `#/view/rest?query`. In the fragment, so that the daemon serves one document. */
 export type Route = { readonly view: string; readonly rest: readonly string[]; readonly query: URLSearchParams }
 
-const hash = signal(location.hash)
-addEventListener('hashchange', () => (hash.value = location.hash))
+const hash = signal(shownHash())
+addEventListener('hashchange', () => (hash.value = shownHash()))
 
 export const route = computed(() => routeOf(hash.value))
 
@@ -24,6 +24,11 @@ export function hrefOf(view: string, rest: readonly string[] = [], query: Readon
 
 export function go(view: string, rest: readonly string[] = [], query: Readonly<Record<string, string>> = {}): void {
   location.hash = hrefOf(view, rest, query)
+}
+
+/** A ticket to log in with names no view: it is taken out of the address without an event. */
+function shownHash(): string {
+  return location.hash.startsWith('#ticket=') ? '' : location.hash
 }
 
 function decoded(part: string): string {

@@ -1,11 +1,12 @@
 /** Changes of policies from the page: shown first, then made exactly so or not at all. */
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import type { ChangeWish, LayerRef, PolicyEdit } from '../../../src/wire/policies.ts'
 import { timedFile, workspacePolicyDir } from '../../../src/controller/sessions/session-layers.ts'
 import { loadPolicy } from '../../../src/policy/policy.ts'
+import { limitedFileSize } from '../../support/full-disk.ts'
 import { changesSetting, type ChangesSetting } from '../../support/policy-changes.ts'
 
 let place: ChangesSetting
@@ -186,17 +187,16 @@ test('what cannot be recorded is not changed', async () => {
   assert.deepEqual(await place.files.list(), [])
 })
 
-test('a folder that cannot be written leaves the file as it was, and nothing half done', { skip: process.geteuid?.() === 0 }, async () => {
+test('a disk that is full leaves the file as it was, and nothing half done', async () => {
   const file = place.write('home/policies/global.yaml', TEXT)
-  chmodSync(dirname(file), 0o500)
-  try {
-    await assert.rejects(make({ layer: GLOBAL, edit: allow() }), { code: 'policy_change_invalid' })
-  } finally {
-    chmodSync(dirname(file), 0o700)
-  }
+  await using disk = await limitedFileSize()
+  writeFileSync(disk.file, '')
+  await disk.fill(0)
+  await assert.rejects(make({ layer: GLOBAL, edit: allow() }), { code: 'policy_change_invalid' })
+  await disk.free()
   assert.deepEqual(readdirSync(dirname(file)), ['global.yaml'])
   assert.equal(readFileSync(file, 'utf8'), TEXT)
-  assert.deepEqual(await place.files.list(), [])
+  assert.deepEqual([await place.files.list(), place.refreshed], [[], []])
 })
 
 test('what is allowed for an hour ends with it, by its own file, and an end is never later than what was looked at', async () => {

@@ -35,7 +35,7 @@ test('a denial needs no more than a key, whatever the tier, and asks nobody', as
   }
 })
 
-test('T3 has no proof yet: a passkey is refused for every tier', async () => {
+test('what is no answer of a passkey is refused for every tier', async () => {
   await using setting = await presenceHome()
   const presence = await setting.open(asked)
   for (const tier of ['T0', 'T1', 'T2', 'T3'] as const)

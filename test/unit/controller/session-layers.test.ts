@@ -159,7 +159,9 @@ test('what is frozen says what was judged, with all that it extends, from the fo
   assert.equal(verdict(policy.decide(factsOf('GET https://g.example.com/'))), 'denied_by_rule workspace:w')
   assert.deepEqual(
     frozen.files,
-    ['global', 'role', 'own', 'workspace', 'remembered', 'servers', 'user-servers', 'session-0'].map((name) => `current/${name}.yaml`),
+    ['global', 'role', 'own', 'workspace', 'remembered', 'timed', 'timed-session', 'servers', 'user-servers', 'session-0'].map(
+      (name) => `current/${name}.yaml`,
+    ),
   )
   for (const name of readdirSync(join(into, 'current'), { recursive: true, encoding: 'utf8' })) {
     const stat = statSync(join(into, 'current', name))

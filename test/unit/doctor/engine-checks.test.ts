@@ -9,8 +9,8 @@ import {
   checkUsers,
   checkVersion,
   EngineInfo,
-  type Outcome,
 } from '../../../src/controller/doctor/engine-checks.ts'
+import type { DoctorOutcome as Outcome } from '../../../src/wire/first-run.ts'
 
 const GIB = 1024 ** 3
 const info = (parts: Record<string, unknown> = {}): EngineInfo => EngineInfo.parse(parts)

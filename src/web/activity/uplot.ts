@@ -1,0 +1,4 @@
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+
+export { uPlot }

@@ -1,0 +1,130 @@
+import { useState } from 'preact/hooks'
+import type { ChangeDetail, ChangeDone, HistoryEntry, HistoryView } from '../../wire/policies.ts'
+import { Badge } from '../parts/badge.tsx'
+import { Button } from '../parts/button.tsx'
+import { Dialog } from '../parts/dialog.tsx'
+import { Diff } from '../parts/diff.tsx'
+import { Empty } from '../parts/empty.tsx'
+import { Exact } from '../parts/exact.tsx'
+import { notify } from '../parts/notices.tsx'
+import { ProblemNote } from '../parts/problem-note.tsx'
+import { Ago } from '../parts/time.tsx'
+import { useResource } from '../parts/use-resource.ts'
+import { act } from '../presence/act.ts'
+
+/** What became of policies, from the audit; the change itself where it is kept. */
+export function History() {
+  const { value, problem, reload } = useResource<HistoryView>('/v1/policies/history')
+  const [open, setOpen] = useState<HistoryEntry>()
+  if (problem !== undefined) return <ProblemNote problem={problem} />
+  if (value === undefined) return <p class="quiet">…</p>
+  if (value.entries.length === 0)
+    return (
+      <Empty title="No policy was changed yet">
+        <p>Changes on this page, by proposals and of trust are recorded in the audit and listed here.</p>
+      </Empty>
+    )
+  return (
+    <>
+      <section class="card" aria-label="Changes">
+        <div class="table-scroll" tabIndex={0} role="region" aria-label="Changes, table">
+          <table class="table">
+            <thead>
+              <tr>
+                <th>When</th>
+                <th>What</th>
+                <th>Did</th>
+                <th>By</th>
+                <th>SHA-256 then</th>
+                <th>
+                  <span class="visually-hidden">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {value.entries.map((entry, index) => (
+                <Row key={`${index} ${entry.at}`} entry={entry} onLook={() => setOpen(entry)} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+      {open?.id !== undefined && (
+        <Change
+          id={open.id}
+          onClose={() => setOpen(undefined)}
+          onReverted={() => {
+            setOpen(undefined)
+            reload()
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+function Row({ entry, onLook }: { entry: HistoryEntry; onLook: () => void }) {
+  return (
+    <tr>
+      <td>
+        <Ago at={entry.at} />
+      </td>
+      <td>
+        <Exact text={entry.what} />
+      </td>
+      <td>
+        <Exact text={entry.did} /> {entry.isReverted === true && entry.did === 'applied' && <Badge tone="quiet">taken back</Badge>}
+      </td>
+      <td>
+        <Exact text={entry.by} />
+      </td>
+      <td>
+        <code title={entry.digest}>{entry.digest?.slice(0, 12) ?? ''}</code>
+      </td>
+      <td>
+        {entry.id !== undefined && (
+          <Button onPress={onLook} aria-label={`look at the change ${entry.id}`}>
+            Look
+          </Button>
+        )}
+      </td>
+    </tr>
+  )
+}
+
+function Change({ id, onClose, onReverted }: { id: string; onClose: () => void; onReverted: () => void }) {
+  const { value, problem } = useResource<ChangeDetail>(`/v1/policies/history/${encodeURIComponent(id)}`)
+  const revert = async (): Promise<void> => {
+    const path = `/v1/policies/history/${encodeURIComponent(id)}/revert`
+    const { notTaken } = await act<ChangeDone>('POST', path, {}, `take back the change of ${value?.target ?? 'a policy'}`)
+    for (const { name, why } of notTaken) notify(`the session ${name} keeps the policy that it had: ${why}`, 'bad')
+    notify('the change is taken back')
+    onReverted()
+  }
+  return (
+    <Dialog title="A change of a policy" wide onClose={onClose}>
+      {problem !== undefined && <ProblemNote problem={problem} />}
+      {value !== undefined && (
+        <>
+          <p>
+            <Exact text={value.target} />, <Ago at={value.appliedAt} />
+            {value.revertedAt !== undefined && (
+              <>
+                , taken back <Ago at={value.revertedAt} />
+              </>
+            )}
+          </p>
+          <Diff text={value.diff.lines.join('\n')} label="The change" />
+        </>
+      )}
+      <div class="dialog-foot">
+        <Button onPress={onClose}>Close</Button>
+        {value !== undefined && value.revertedAt === undefined && (
+          <Button kind="bad" onPress={revert}>
+            Take back
+          </Button>
+        )}
+      </div>
+    </Dialog>
+  )
+}
