@@ -49,6 +49,12 @@ export type Reloading = {
   revoke(parts: ReloadParts, reason: Refusal): number
 }
 
+/** What is looked at for changes: the policy's files, and those of its secrets where no controller brings them. */
+function filesOf({ policy }: Enforced, isFed: boolean): string[] {
+  const ofSecrets = policy.secrets.flatMap(({ source }) => (source.kind === 'file' ? [source.path] : []))
+  return [...policy.effective.files, ...(isFed ? [] : ofSecrets)]
+}
+
 async function noteFailure({ audit, log }: ReloadParts, { code, reason }: ReturnType<typeof faultOf>): Promise<void> {
   log.error({ code, reason }, 'reload failed: the policy before stays in force')
   await note(audit, { event: 'reload_failed', code }, log)
@@ -96,10 +102,7 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
 
   return {
     enforcement: () => current,
-    files: () => [
-      ...current.policy.effective.files,
-      ...current.policy.secrets.flatMap(({ source }) => (held === undefined && source.kind === 'file' ? [source.path] : [])),
-    ],
+    files: () => filesOf(current, held !== undefined),
     get isFailing() {
       return failing !== undefined
     },

@@ -23,7 +23,7 @@ let tab: Page
 
 before(async () => {
   page = await openOperatorPage(async ({ home }) => {
-    const folder = workspacePolicyDir(home, `/work/${HOSTILE}`)
+    const folder = workspacePolicyDir(home, `/srv/${HOSTILE}`)
     await mkdir(folder, { recursive: true })
     writeFileSync(join(folder, 'workspace'), `/work/${HOSTILE}\n`)
     await mkdir(join(home, 'policies', 'service'), { recursive: true })
