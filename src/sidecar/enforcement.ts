@@ -55,9 +55,11 @@ function filesOf({ policy }: Enforced, isFed: boolean): string[] {
   return [...policy.effective.files, ...(isFed ? [] : ofSecrets)]
 }
 
-async function noteFailure({ audit, log }: ReloadParts, { code, reason }: ReturnType<typeof faultOf>): Promise<void> {
+/** False: nothing was reloaded. */
+async function noteFailure({ audit, log }: ReloadParts, { code, reason }: ReturnType<typeof faultOf>): Promise<false> {
   log.error({ code, reason }, 'reload failed: the policy before stays in force')
   await note(audit, { event: 'reload_failed', code }, log)
+  return false
 }
 
 /** @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, config_invalid */
@@ -69,9 +71,10 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
   let failing: { readonly reason: string; found?: string } | undefined
 
   function endRules(reloading: ReloadParts): void {
+    const { policy, generation } = current
     const now = parts.system.now()
-    if ((current.policy.nextEnd ?? Infinity) > now) return
-    const cut = putInForce({ ...current, policy: current.policy.asOf(now), generation: current.generation + 1 }, reloading)
+    if ((policy.nextEnd ?? Infinity) > now) return
+    const cut = putInForce({ ...current, policy: policy.asOf(now), generation: generation + 1 }, reloading)
     reloading.log.info({ policy: current.policy.digest, cut }, 'rules of the policy have ended')
   }
 
@@ -115,8 +118,7 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
         const fault = faultOf(error)
         const isKnown = isRetry && failing?.reason === fault.reason
         failing = { reason: fault.reason }
-        if (!isKnown) await noteFailure(reloading, fault)
-        return false
+        return isKnown ? false : noteFailure(reloading, fault)
       }
       if (isRetry && failing && failing.found !== next.policy.digest) {
         failing.found = next.policy.digest

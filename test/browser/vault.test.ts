@@ -25,7 +25,7 @@ before(async () => {
   page = await openOperatorPage(async ({ home }) => {
     const folder = workspacePolicyDir(home, `/srv/${HOSTILE}`)
     await mkdir(folder, { recursive: true })
-    writeFileSync(join(folder, 'workspace'), `/work/${HOSTILE}\n`)
+    writeFileSync(join(folder, 'workspace'), `/srv/${HOSTILE}\n`)
     await mkdir(join(home, 'policies', 'service'), { recursive: true })
     const credential = { id: 'hostile', secret: 'HOSTILE', inject: { domains: [HOSTILE], header: 'X-Key' } }
     writeFileSync(
