@@ -104,7 +104,7 @@ test('name, tags and scope are changed without the value, and what is odd in the
   const dialog = tab.getByRole('dialog')
   await dialog.getByLabel('Name for people').fill(NAME)
   await dialog.getByLabel('Tags').fill('ci prod')
-  await dialog.getByLabel('For', { exact: true }).selectOption({ label: `workspace /work/${ESCAPED}` })
+  await dialog.getByLabel('For', { exact: true }).selectOption({ label: `workspace /srv/${ESCAPED}` })
   await dialog.getByRole('button', { name: 'Save' }).click()
   // There is no such folder: the vault cannot know its real path.
   await dialog.getByText('config_invalid').waitFor()
