@@ -5,7 +5,7 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { PresenceProof, type Tier } from '../../wire/question.ts'
 import { canonicalJson } from '../approvals/canonical.ts'
 import type { Presence, ProofPurpose } from '../presence/presence.ts'
-import { goneSignal, refuseForeign } from './proofs.ts'
+import { proven, refuseForeign } from './proofs.ts'
 import { rowOf, type RoutePresence, type Surface } from './route-table.ts'
 import { read } from './session-routes.ts'
 
@@ -23,9 +23,7 @@ export function requirePresence(app: FastifyInstance, presence: Presence, surfac
     const { proof = { kind: 'key' }, ...body } = read(Act, request.body ?? {})
     refuseForeign(proof, surface, 'give the password, or use a passkey')
     if (tier !== 'T0' && proof.kind === 'key') throw presenceRequired(tier)
-    const purpose = purposeOf(request.method, request.url, body)
-    const evidence = await presence.prove(tier, proof, purpose, goneSignal(reply))
-    presence.redeem(evidence, tier, purpose)
+    await proven(presence, { tier, proof, purpose: purposeOf(request.method, request.url, body) }, request, reply)
     request.body = body
   })
 }
