@@ -1,5 +1,6 @@
 /** Answers of passkeys that no honest browser and authenticator give, or that were given for something else. */
 import assert from 'node:assert/strict'
+import { request as httpRequest } from 'node:http'
 import { after, before, test } from 'node:test'
 import type { PasskeyRequest, ProofAsked } from '../../src/wire/passkeys.ts'
 import type { Question } from '../../src/wire/question.ts'
@@ -266,10 +267,10 @@ test('I75 with a passkey registered, the password lets no other in, removes none
 /** The moment after a proof has been looked at, whatever it took. */
 async function endedWhenProven<T>(work: () => Promise<T>): Promise<T> {
   const { presence, logins } = operator
-  const { prove } = presence
+  const prove = presence.prove.bind(presence)
   const { id } = logins.check(token)
-  const ending: typeof prove = async (...asked) => {
-    const evidence = await prove(...asked)
+  const ending: typeof prove = async (...given) => {
+    const evidence = await prove(...given)
     logins.end(id)
     return evidence
   }
@@ -320,3 +321,36 @@ test('I75 of two that are registered at once without a proof one is, and one wit
   assert.equal((await send('DELETE', path, { proof })).status, 200)
   assert.deepEqual(passkeys.view().passkeys, [])
 })
+
+test('a login alone starts no session with a policy that it chose, and a proof for one file is none for another', async () => {
+  const wish = { workspace: '/work', policy: ['/work/wide.yaml'], command: [], tty: false, selftest: true }
+  const path = '/v1/sessions'
+  const start = async (body: object) => {
+    const response = await fetch(`${operator.web.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      body: JSON.stringify(body),
+    })
+    // Lines, of a session that this daemon does not have.
+    return { status: response.status, text: await response.text() }
+  }
+  for (const policy of [wish.policy, { 0: '/work/wide.yaml' }, undefined, null])
+    assert.match((await start({ ...wish, policy })).text, /presence_required/)
+  const proofFor = async (policy: readonly string[]) => {
+    const { body } = await call('POST', '/v1/presence/challenge', { method: 'POST', path, body: { ...wish, policy } })
+    return { kind: 'passkey', response: passkey.use((body as { passkey: PasskeyRequest }).passkey) }
+  }
+  assert.equal((await start({ ...wish, proof: await proofFor(['/work/narrow.yaml']) })).status, 403)
+  assert.equal((await start({ ...wish, proof: await proofFor(wish.policy) })).status, 200)
+  // With what the operator's own files give it, and on the socket, it is started as ever.
+  assert.equal((await start({ ...wish, policy: [] })).status, 200)
+  assert.equal(await onSocket(path, wish), 200)
+})
+
+function onSocket(path: string, body: object): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>()
+  const asking = httpRequest({ socketPath: operator.socket, path, method: 'POST', headers: { 'content-type': 'application/json' } })
+  asking.on('response', (answer) => resolve(answer.resume().statusCode ?? 0)).on('error', reject)
+  asking.end(JSON.stringify(body))
+  return promise
+}

@@ -45,7 +45,6 @@ export function openPageTerminals({ sessions, secretsOf, system, log }: PageTerm
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
-    autoPong: false,
     perMessageDeflate: false,
     maxPayload: LIMITS.pageTerminalMessageBytesMax,
     // The ticket is not said again.

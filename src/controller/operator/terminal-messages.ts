@@ -48,8 +48,6 @@ export function openMessages(socket: WebSocket): Duplex {
     ahead -= Number(count)
     if (ahead <= LIMITS.pageTerminalAheadBytesMax) goOn()
   })
-  // Browsers send none, and each is answered whether or not anybody reads the answers.
-  socket.on('ping', () => stream.destroy())
   socket.on('error', () => stream.destroy())
   socket.on('close', () => stream.destroy())
   return stream
