@@ -5,7 +5,9 @@ import { after, before, test } from 'node:test'
 import type { Browser, CDPSession, Page } from 'playwright-core'
 import { ROOT } from '../../scripts/steps.ts'
 import { readPage } from '../../src/controller/operator/page-files.ts'
+import { SallyportError } from '../../src/kernel/errors.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
+import type { UpRequest } from '../../src/wire/operator.ts'
 import type { Question } from '../../src/wire/question.ts'
 import { wishOf } from '../support/approvals.ts'
 import { softwarePasskey } from '../support/authenticator.ts'
@@ -145,6 +147,36 @@ test('a wrong password is said in the dialog, and a right one after its wait doe
   // The other way is open while the password waits.
   await dialog.getByRole('button', { name: 'Use a passkey' }).click()
   await tab.getByRole('heading', { name: 'green key' }).waitFor()
+})
+
+test('a session with a policy file of its own is started with a proof alone, and not by who leaves the dialog', async () => {
+  const started: unknown[] = []
+  Object.assign(operator.sessions, {
+    up: (wish: unknown) => {
+      started.push(wish)
+      return Promise.reject(new SallyportError('policy_not_found', 'there is no such file'))
+    },
+  })
+  await tab.evaluate("location.hash = '#/sessions/new'")
+  const form = tab.getByRole('form', { name: 'New session' })
+  await form.getByLabel('Workspace', { exact: true }).fill('/work')
+  await form.getByText('More', { exact: true }).click()
+  await form.getByLabel('Policies of this session').fill('/work/wide.yaml')
+  await form.getByRole('button', { name: 'Start', exact: true }).click()
+  const dialog = tab.getByRole('dialog', { name: 'Prove that it is you' })
+  await dialog.getByText('Start a session with policy files of its own').waitFor()
+  await tab.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  assert.deepEqual(started, [])
+  await form.getByRole('button', { name: 'Start', exact: true }).click()
+  await dialog.getByRole('button', { name: 'Use a passkey' }).click()
+  await tab.getByText('there is no such file').first().waitFor()
+  assert.deepEqual(
+    started.map((wish) => (wish as UpRequest).policy),
+    [['/work/wide.yaml']],
+  )
+  await tab.evaluate("location.hash = '#/settings'")
+  await tab.getByRole('heading', { name: 'Access', exact: true }).waitFor()
 })
 
 /** As the page answers: the challenge for what is meant, the browser's own passkey, and the answer that is sent with it, to the same place or another. */

@@ -38,6 +38,8 @@ export type Operator = AsyncDisposable & {
   readonly presence: Presence
   readonly logins: Logins
   readonly audited: AuditEvent[]
+  /** It has none: what a test wants of them it puts there. */
+  readonly sessions: Sessions
   /** Puts a question; somebody watches, unless told otherwise. */
   ask(wish?: QuestionWish): Promise<{ readonly question: Question; readonly outcome: Promise<Outcome> }>
   /** A page that is logged in. */
@@ -126,6 +128,7 @@ export async function openOperator(options: OperatorOptions = {}): Promise<Opera
     presence,
     logins,
     audited,
+    sessions,
     async ask(wish = wishOf()) {
       const before = new Set(approvals.list({ state: 'pending' }).map(({ id }) => id))
       const stop = new AbortController()
