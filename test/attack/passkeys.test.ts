@@ -323,7 +323,7 @@ test('I75 of two that are registered at once without a proof one is, and one wit
 })
 
 test('a login alone starts no session with a policy that it chose, and a proof for one file is none for another', async () => {
-  const wish = { workspace: '/work', policy: ['/work/wide.yaml'], command: [], tty: false, selftest: true }
+  const wish = { workspace: '/project', policy: ['/project/wide.yaml'], command: [], tty: false, selftest: true }
   const path = '/v1/sessions'
   const start = async (body: object) => {
     const response = await fetch(`${operator.web.url}${path}`, {
@@ -334,13 +334,13 @@ test('a login alone starts no session with a policy that it chose, and a proof f
     // Lines, of a session that this daemon does not have.
     return { status: response.status, text: await response.text() }
   }
-  for (const policy of [wish.policy, { 0: '/work/wide.yaml' }, undefined, null])
+  for (const policy of [wish.policy, { 0: '/project/wide.yaml' }, undefined, null])
     assert.match((await start({ ...wish, policy })).text, /presence_required/)
   const proofFor = async (policy: readonly string[]) => {
     const { body } = await call('POST', '/v1/presence/challenge', { method: 'POST', path, body: { ...wish, policy } })
     return { kind: 'passkey', response: passkey.use((body as { passkey: PasskeyRequest }).passkey) }
   }
-  assert.equal((await start({ ...wish, proof: await proofFor(['/work/narrow.yaml']) })).status, 403)
+  assert.equal((await start({ ...wish, proof: await proofFor(['/project/narrow.yaml']) })).status, 403)
   assert.equal((await start({ ...wish, proof: await proofFor(wish.policy) })).status, 200)
   // With what the operator's own files give it, and on the socket, it is started as ever.
   assert.equal((await start({ ...wish, policy: [] })).status, 200)

@@ -159,9 +159,9 @@ test('a session with a policy file of its own is started with a proof alone, and
   })
   await tab.evaluate("location.hash = '#/sessions/new'")
   const form = tab.getByRole('form', { name: 'New session' })
-  await form.getByLabel('Workspace', { exact: true }).fill('/work')
+  await form.getByLabel('Workspace', { exact: true }).fill('/project')
   await form.getByText('More', { exact: true }).click()
-  await form.getByLabel('Policies of this session').fill('/work/wide.yaml')
+  await form.getByLabel('Policies of this session').fill('/project/wide.yaml')
   await form.getByRole('button', { name: 'Start', exact: true }).click()
   const dialog = tab.getByRole('dialog', { name: 'Prove that it is you' })
   await dialog.getByText('Start a session with policy files of its own').waitFor()
@@ -173,7 +173,7 @@ test('a session with a policy file of its own is started with a proof alone, and
   await tab.getByText('there is no such file').first().waitFor()
   assert.deepEqual(
     started.map((wish) => (wish as UpRequest).policy),
-    [['/work/wide.yaml']],
+    [['/project/wide.yaml']],
   )
   await tab.evaluate("location.hash = '#/settings'")
   await tab.getByRole('heading', { name: 'Access', exact: true }).waitFor()
