@@ -90,7 +90,7 @@ test('the first passkey is registered with the login, the second with the first,
   await register('blue key')
   const dialog = tab.getByRole('dialog')
   await dialog.getByText('Register a passkey').waitFor()
-  assert.match((await dialog.locator('dd.mono').textContent()) ?? '', /^[0-9a-f]{16}$/)
+  await dialog.locator('dd.mono', { hasText: /^[0-9a-f]{16}$/ }).waitFor()
   assert.equal(await dialog.getByLabel('Password of the operator').count(), 0)
   await inspectView(tab, 'proof-passkey')
   // The new one is no proof for itself.
