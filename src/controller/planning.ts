@@ -78,8 +78,8 @@ export function createPlanning(parts: PlanningParts): Planning {
     const { layers, kept } = await layersFor(queryOf(names, request))
     return { ...freezeLayers(layers, { policyDirs, into: names.policyFolder }, parts.system), kept }
   }
-  const load = async (query: LayersQuery) => {
-    const { layers, kept } = await layersFor(query)
+  const load = async (query: Parameters<typeof layersFor>[0], homeText?: string) => {
+    const { layers, kept } = await layersFor(query, homeText)
     const inputs = inputsOf(layers)
     return { layers, kept, policy: loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted }) }
   }
@@ -99,9 +99,7 @@ export function createPlanning(parts: PlanningParts): Planning {
     },
     async servers({ workspace, policy: files, role, harness }, homeText) {
       const named = { policy: [...files], ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
-      const { layers, kept } = await layersFor({ workspace, ...named }, homeText)
-      const inputs = inputsOf(layers)
-      const policy = loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted })
+      const { policy, kept } = await load({ workspace, ...named }, homeText)
       const holder = { ...(workspace !== undefined && { workspace: realWorkspace(workspace) }), ...(role !== undefined && { role }) }
       return { policy, kept, holder }
     },

@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => page[Symbol.asyncDispose]())
 
-test('a link of sallyport open logs a tab in, and is neither in its address nor in its history', async () => {
+test('I87 a link of sallyport open logs a tab in, and is neither in its address nor in its history', async () => {
   const tab = await page.openTab()
   assert.equal(new URL(tab.url()).hash, '#/inbox')
   await tab.getByText('live', { exact: true }).waitFor()

@@ -62,7 +62,7 @@ test('a server with a secret is added with the keyboard: `${` offers the secrets
   assert.deepEqual(page.faults, [])
 })
 
-test('a secret that there is not is refused when it is saved, in its place, and the file stays as it was', async () => {
+test('I83 a secret that there is not is refused when it is saved, in its place, and the file stays as it was', async () => {
   const written = readFileSync(file, 'utf8')
   await tab.getByRole('button', { name: 'Edit github' }).click()
   const value = tab.getByRole('combobox', { name: 'Value of variable 1' })
@@ -74,7 +74,7 @@ test('a secret that there is not is refused when it is saved, in its place, and 
   await tab.getByRole('button', { name: 'Cancel' }).click()
 })
 
-test('a change of one server by the form keeps comments, order and the others; one that changed meanwhile is refused', async () => {
+test('I83 a change of one server by the form keeps comments, order and the others; one that changed meanwhile is refused', async () => {
   const text = `{
   // mine
   "mcpServers": {

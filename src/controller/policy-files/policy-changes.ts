@@ -21,7 +21,7 @@ export type PolicyChangesParts = JudgeParts & {
   readonly system: Pick<System, 'now' | 'random'>
 }
 
-/** Changes of the operator's policies by the operator: looked at first, then made exactly as they were looked at. */
+/** I80: Changes of the operator's policies by the operator: looked at first, then made exactly as they were looked at. */
 export type PolicyChanges = {
   /** What it would do. Nothing is written. @throws policy_change_invalid, session_not_found */
   preview(wish: ChangeWish): Promise<ChangePreview>

@@ -94,7 +94,7 @@ test('the first change of a workspace makes its folder, with the name of the wor
   assert.ok(!existsSync(join(place.workspace, '.sallyport')), 'the workspace itself is not written')
 })
 
-test('a file that changed after it was looked at is not written, and a change that became another one is not made', async () => {
+test('I80 a file that changed after it was looked at is not written, and a change that became another one is not made', async () => {
   const file = place.write('home/policies/global.yaml', TEXT)
   const { before = '', after } = await place.changes.preview({ layer: GLOBAL, edit: allow() })
   writeFileSync(file, `${TEXT}# mine too\n`)
@@ -169,7 +169,7 @@ for (const workspace of ['/../../etc', '/x/../..', '/dev/null'])
     assert.match(target.slice(place.home.length), /^\/policies\/workspaces\/[0-9a-f]{64}\/policy\.yaml$/)
   })
 
-test('a policy that is a link, or is behind one, is neither read nor written', async () => {
+test('I80 a policy that is a link, or is behind one, is neither read nor written', async () => {
   const elsewhere = place.write('elsewhere/target.yaml', 'version: 1\n')
   mkdirSync(join(place.home, 'policies'))
   symlinkSync(elsewhere, join(place.home, 'policies', 'global.yaml'))
@@ -179,7 +179,7 @@ test('a policy that is a link, or is behind one, is neither read nor written', a
   assert.equal(readFileSync(elsewhere, 'utf8'), 'version: 1\n')
 })
 
-test('what cannot be recorded is not changed', async () => {
+test('I80 what cannot be recorded is not changed', async () => {
   const file = place.write('home/policies/global.yaml', TEXT)
   place.refuse.audit = true
   await assert.rejects(make({ layer: GLOBAL, edit: allow() }))
@@ -199,7 +199,7 @@ test('a disk that is full leaves the file as it was, and nothing half done', asy
   assert.deepEqual([await place.files.list(), place.refreshed], [[], []])
 })
 
-test('what is allowed for an hour ends with it, by its own file, and an end is never later than what was looked at', async () => {
+test('I81 what is allowed for an hour ends with it, by its own file, and an end is never later than what was looked at', async () => {
   const layer = { kind: 'workspace', workspace: place.workspace } as const
   const edit = allow({ for: 'hour' })
   const { text, target, seen } = await make({ layer, edit })
@@ -263,7 +263,7 @@ test('a credential is declared with its secret once, and takes the place of the 
   )
 })
 
-test('a change is taken back to the byte, unless the file is another one by now', async () => {
+test('I80 a change is taken back to the byte, unless the file is another one by now', async () => {
   const file = place.write('home/policies/global.yaml', TEXT)
   const first = await make({ layer: GLOBAL, edit: allow() })
   const second = await make({ layer: GLOBAL, edit: allow({ host: 'other.example.com' }) })

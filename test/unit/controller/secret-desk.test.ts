@@ -49,7 +49,7 @@ test('I1 what is listed and what is recorded of a secret is its name and version
   )
 })
 
-test('a copy that cannot be recorded is not given', async () => {
+test('I82 a copy that cannot be recorded is not given', async () => {
   await using home = await vaultHome()
   {
     await using vault = await home.create()
