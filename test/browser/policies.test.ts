@@ -55,7 +55,7 @@ const editor = () => tab.getByRole('textbox', { name: 'Policy', exact: true })
 const show = (part: string) => tab.goto(`${page.url}/#/policies/${part}`)
 
 test('a rule is added by the keyboard alone, with what the schema completes, looked at as a diff and saved; comments stay', async () => {
-  await show('files')
+  await Promise.all([tab.waitForResponse(/policies\/schema$/), show('files')])
   await editor().click()
   await tab.keyboard.press('ControlOrMeta+Home')
   for (let line = 0; line < 3; line += 1) await tab.keyboard.press('ArrowDown')
