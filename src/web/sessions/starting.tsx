@@ -1,5 +1,5 @@
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { bytes } from '../parts/time.tsx'
 import { hrefOf } from '../shell/route.ts'
@@ -23,7 +23,7 @@ export function Starting() {
     <section class="card stack" aria-label="Session on its way up">
       <div class="row">
         <h2 class="grow">
-          {problem === undefined ? 'Starting' : 'Could not start'} <Exact text={request.name ?? request.workspace} />
+          {problem === undefined ? 'Starting' : 'Could not start'} <Name text={request.name ?? request.workspace} />
         </h2>
         {problem === undefined ? (
           <Button kind="bad" onPress={cancel}>
@@ -44,7 +44,7 @@ export function Starting() {
         .filter(({ isDone }) => !isDone)
         .map(({ image, layers, layersDone, doneBytes, totalBytes }) => (
           <p key={image} class="small">
-            fetching <Exact text={image} />: {layersDone} of {layers} layers, {bytes(doneBytes)} of {bytes(totalBytes)}
+            fetching <Name text={image} />: {layersDone} of {layers} layers, {bytes(doneBytes)} of {bytes(totalBytes)}
           </p>
         ))}
       {problem === undefined ? (

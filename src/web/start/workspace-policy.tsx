@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { PlanView } from '../../wire/first-run.ts'
 import { call, Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { act } from '../presence/act.ts'
@@ -163,7 +163,7 @@ function Facts({ plan: { workspace, kinds, gitHost, harness, secrets, file, isCu
     <dl class="facts">
       <dt>Folder</dt>
       <dd class="mono">
-        <Exact text={workspace} />
+        <Name text={workspace} />
       </dd>
       <dt>Found</dt>
       <dd>
@@ -178,7 +178,7 @@ function Facts({ plan: { workspace, kinds, gitHost, harness, secrets, file, isCu
       <dt>Git</dt>
       <dd>{gitHost === null ? 'no remote with a host' : <Exact text={gitHost} />}</dd>
       <dt>Harness</dt>
-      <dd>{harness === null ? 'none: a shell with the tools of the image' : <Exact text={harness} />}</dd>
+      <dd>{harness === null ? 'none: a shell with the tools of the image' : <Name text={harness} />}</dd>
       {secrets.length > 0 && (
         <>
           <dt>Secrets</dt>
@@ -196,7 +196,7 @@ function Facts({ plan: { workspace, kinds, gitHost, harness, secrets, file, isCu
       )}
       <dt>Written to</dt>
       <dd class="mono">
-        <Exact text={file} />
+        <Name text={file} />
       </dd>
     </dl>
   )

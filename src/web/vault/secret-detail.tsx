@@ -1,10 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
-import { visible } from '../../kernel/visible.ts'
 import { SECRET_KEY } from '../../wire/secret-source.ts'
 import type { MappingsView, SecretChangeView, SecretsView, SecretView } from '../../wire/secrets.ts'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
@@ -50,7 +49,7 @@ export function SecretDetail({ name, found, isLoading, reload }: Props) {
       <p class="small">
         <a href={hrefOf('vault')}>All secrets</a>
       </p>
-      <ViewHead title={visible(name)} about={secret !== undefined && secret.name !== name ? <Exact text={secret.name} /> : undefined}>
+      <ViewHead title={name} about={secret !== undefined && secret.name !== name ? <Name text={secret.name} /> : undefined}>
         {secret !== undefined && <Button onPress={() => copySecret(name)}>Copy the value</Button>}
         {isThere && SECRET_KEY.test(name) && <Button onPress={() => setOpen('replace')}>Replace</Button>}
         {secret !== undefined && <Button onPress={() => setOpen('describe')}>Name, tags, scope</Button>}
