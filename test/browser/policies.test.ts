@@ -183,7 +183,7 @@ test('a workspace’s own policy is shown, trusted as it is, and never written; 
 test('history has the change with its diff, takes it back, and the file is as it was', async () => {
   await show('history')
   await tab
-    .getByRole('button', { name: /^look at the change page-/ })
+    .getByRole('button', { name: /^Look at the change page-/ })
     .first()
     .click()
   const dialog = tab.getByRole('dialog', { name: 'A change of a policy' })

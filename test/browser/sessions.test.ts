@@ -219,13 +219,13 @@ test('a lease that is revoked on the page lets nothing through any more, and the
   await tab.getByText('Leases', { exact: true }).click()
   await tab
     .getByRole('region', { name: 'Leases' })
-    .getByRole('button', { name: /^revoke the lease/ })
+    .getByRole('button', { name: /^Revoke the lease/ })
     .click()
-  await press('Leave it')
+  await press('Cancel')
   assert.equal(await fetched(), '200')
   await tab
     .getByRole('region', { name: 'Leases' })
-    .getByRole('button', { name: /^revoke the lease/ })
+    .getByRole('button', { name: /^Revoke the lease/ })
     .click()
   await press('Revoke it')
   await tab.locator(`[data-session="${session.id}"]`).getByText('lease revoked').waitFor()
@@ -239,7 +239,7 @@ test('a session that is stopped leaves no container and no network, what was pla
   await capture('git', ['-C', join(workspace, 'nested'), 'init', '-q'])
   writeFileSync(join(workspace, 'nested', 'file'), 'x')
   assert.notDeepEqual(await leftOf(`label=sallyport.session=${session.id}`), [])
-  await press('stop main')
+  await press('Stop main')
   await press('Stop it')
   const told = tab.getByRole('dialog', { name: 'Look at this in the workspace' })
   await told

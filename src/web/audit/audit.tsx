@@ -3,7 +3,7 @@ import type { AuditEntryView, AuditPage } from '../../wire/audit-views.ts'
 import { call, Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { ViewHead } from '../parts/view-head.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
@@ -136,14 +136,14 @@ function Row({ entry, isOpen, query }: { entry: AuditEntryView; isOpen: boolean;
           {time.slice(0, 19).replace('T', ' ')}
         </time>
         <strong>
-          <Exact text={event} />
+          <Name text={event} />
         </strong>
         <span class="quiet">
-          <Exact text={chain} />
+          <Name text={chain} />
         </span>
       </span>
       <span class="audit-row-text">
-        <Exact text={summary} />
+        <Name text={summary} />
       </span>
     </a>
   )

@@ -5,6 +5,7 @@ import { Problem, send } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { Field } from '../parts/field.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
+import { saveFile } from '../parts/save-file.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { createLogLines, createRows, LOG_LINES_MAX, type LogLine, type LogRow } from './log-lines.ts'
 import './logs.css'
@@ -172,12 +173,7 @@ function useColumns(place: RefObject<HTMLDivElement | null>): number {
 /** As it is shown, to its beginning as far as the engine keeps it. */
 async function download({ id, name }: SessionView): Promise<void> {
   const answer = await send('GET', `${pathOf(id)}?terminal=true&tail=${DOWNLOAD_LINES_MAX}`)
-  const url = URL.createObjectURL(new Blob([await answer.blob()], { type: 'text/plain' }))
-  const link = document.createElement('a')
-  link.href = url
-  link.download = `${name.replace(/[^\w.-]/g, '_')}.log`
-  link.click()
-  URL.revokeObjectURL(url)
+  saveFile(`${name.replace(/[^\w.-]/g, '_')}.log`, new Blob([await answer.blob()], { type: 'text/plain' }))
 }
 
 function pathOf(session: string): string {
