@@ -126,9 +126,7 @@ test('what an agent asks for is there at once, is allowed by keys, and its outpu
 
 test('a message with a no is what the agent hears, and nothing runs', async () => {
   const { id, ended } = await run('touch', `not-${WORDS}`)
-  await article()
-    .getByText(`"not-${WORDS}"`)
-    .waitFor()
+  await article().getByText(`"not-${WORDS}"`).waitFor()
   await tab.keyboard.press('m')
   await tab.getByLabel('For the agent').fill('use the API')
   await tab.keyboard.press('Enter')
@@ -157,9 +155,7 @@ test('where it wants a passkey neither key nor password is, and the passkey is',
 
 test('a page whose daemon ends says so, wants a log-in of the next one, and calls nothing waiting that is withdrawn', async () => {
   const { ended } = await run('touch', `lost-${WORDS}`)
-  await article()
-    .getByText(`"lost-${WORDS}"`)
-    .waitFor()
+  await article().getByText(`"lost-${WORDS}"`).waitFor()
   await page.daemon.stop('SIGKILL')
   await tab.getByText('The daemon does not answer. What is shown may be old').waitFor()
   await tab.keyboard.press('d')
