@@ -1,6 +1,7 @@
 import type { FunctionComponent } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { connection } from '../api/feed.ts'
+import { listens } from '../api/listening.ts'
 import { logOut } from '../api/login.ts'
 import { StandingBadge } from '../audit/standing-badge.tsx'
 import { pendingCount } from '../inbox/questions.ts'
@@ -28,6 +29,12 @@ export function Frame() {
         {connection.value === 'lost' && (
           <p class="note note-warn" role="status">
             The daemon does not answer. What is shown may be old; this page goes on by itself when it is back.
+          </p>
+        )}
+        {!listens.value && (
+          <p class="note note-warn" role="status">
+            Three other windows of this page listen to the daemon, and a browser has few connections to one place. What is shown here may be
+            old; click into this window and it is told again.
           </p>
         )}
         {FIRST_VIEWS.has(route.value.view) && route.value.rest.length === 0 && <FirstRun />}
