@@ -52,6 +52,7 @@ function skip(event: Event): void {
 
 function Menu() {
   const at = route.value.view
+  const isLive = listens.value && connection.value === 'live'
   return (
     <nav class="menu" aria-label="Views">
       <p class="menu-name">Sallyport</p>
@@ -71,7 +72,7 @@ function Menu() {
         ))}
       </ul>
       <div class="menu-foot">
-        <Badge tone={connection.value === 'live' ? 'ok' : 'warn'}>{connection.value === 'live' ? 'live' : 'not connected'}</Badge>
+        <Badge tone={isLive ? 'ok' : 'warn'}>{isLive ? 'live' : 'not connected'}</Badge>
         <StandingBadge />
         <label class="visually-hidden" for="theme">
           Colours
