@@ -32,6 +32,10 @@ export function WorkspacePolicy({ harnesses, onReady }: { harnesses: readonly st
       setProblem(error)
     }
   }
+  const taken = (ready: Ready | undefined): void => {
+    setProblem(undefined)
+    onReady(ready)
+  }
   /** What was looked at is not what would be written any more: what would be is shown, with the reason. */
   const lookAgain = async (error: Problem): Promise<void> => {
     await look()
@@ -73,7 +77,7 @@ export function WorkspacePolicy({ harnesses, onReady }: { harnesses: readonly st
         </Button>
       </form>
       {problem !== undefined && <ProblemNote problem={problem} />}
-      {plan !== undefined && <Plan key={plan.digest} plan={plan} wish={wish} onReady={onReady} onRefused={lookAgain} />}
+      {plan !== undefined && <Plan key={plan.digest} plan={plan} wish={wish} onReady={taken} onRefused={lookAgain} />}
     </div>
   )
 }
