@@ -100,7 +100,7 @@ const VIEWS: Readonly<Record<string, readonly [heading: string, foreign?: string
   servers: ['MCP servers', 'approved \\u{202E}<img'],
   'servers/file': ['MCP servers'],
   policies: ['Policies', 'approved \\u{202E}<img'],
-  'policies/effective': ['Policies', 'approved \\u{202E}<img'],
+  'policies/effective': ['Policies'],
   'policies/explain': ['Policies'],
   'policies/remembered': ['Policies'],
   'policies/history': ['Policies'],
