@@ -180,6 +180,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,
+      // I81
       asOf: (now) => (rules.every(({ rule }) => rule.expiresAt === undefined) ? policy : build(warnings, now)),
       ...(at !== undefined && { at }),
       ...(ends.length > 0 && { nextEnd: Math.min(...ends) }),

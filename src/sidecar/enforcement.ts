@@ -72,10 +72,9 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
 
   function endRules(reloading: ReloadParts): void {
     const { policy, generation } = current
-    const now = parts.system.now()
-    if ((policy.nextEnd ?? Infinity) > now) return
-    const cut = putInForce({ ...current, policy: policy.asOf(now), generation: generation + 1 }, reloading)
-    reloading.log.info({ policy: current.policy.digest, cut }, 'rules of the policy have ended')
+    if ((policy.nextEnd ?? Infinity) > parts.system.now()) return
+    const cut = putInForce({ ...current, policy: policy.asOf(parts.system.now()), generation: generation + 1 }, reloading)
+    reloading.log.info({ policy: policy.digest, cut }, 'rules of the policy have ended')
   }
 
   /** I18: in one turn, so that nothing begins under the one and goes on under the other. */

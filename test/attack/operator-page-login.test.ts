@@ -63,7 +63,7 @@ for (const method of ['HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRAC
     assert.doesNotMatch(answer, /<!doctype|access-control-allow/)
   })
 
-test('what is open without a login says which ways there are, and no more', async () => {
+test('I76 what is open without a login says which ways there are, and no more', async () => {
   const open = Object.entries(ROUTES).filter(([, row]) => row.isOpen)
   assert.deepEqual(
     open.map(([route]) => route),
@@ -87,7 +87,7 @@ const guess = (way: string, body: object) => {
   return rawAnswer(port, [`POST /v1/login/${way} HTTP/1.1`, `host: ${own()}`, 'connection: close', ...type], text)
 }
 
-test('guesses at the password are looked at one by one with growing waits, are few in the audit, and hold up nobody who is let in', async () => {
+test('I76 guesses at the password are looked at one by one with growing waits, are few in the audit, and hold up nobody who is let in', async () => {
   clock.pass(61_000)
   await operator.presence.setPassword(undefined, secret(PASSWORD))
   const token = operator.login()

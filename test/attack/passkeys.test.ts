@@ -61,7 +61,7 @@ async function challengeFor({ id, digest }: Question, meant: Meant = {}): Promis
 const answered = ({ id, digest }: Question, response: object, meant: Meant = {}) =>
   call('POST', `/v1/questions/${id}/answer`, { digest, decision: 'allow', ...meant, proof: { kind: 'passkey', response } })
 
-test('a passkey allows a question of T3, and the record says which: what the attacks below change is all that they are refused for', async () => {
+test('I74 a passkey allows a question of T3, and the record says which: what the attacks below change is all that they are refused for', async () => {
   const question = await asked()
   const { status } = await answered(question, passkey.use(await challengeFor(question)))
   assert.equal(status, 200)
@@ -70,7 +70,7 @@ test('a passkey allows a question of T3, and the record says which: what the att
   assert.deepEqual(settled && 'means' in settled && [settled.tier, settled.means], ['T3', 'passkey "laptop"'])
 })
 
-test('the answer for one question settles no other, and then not even its own', async () => {
+test('I74 the answer for one question settles no other, and then not even its own', async () => {
   const [one, other] = [await asked(), await asked()]
   const response = passkey.use(await challengeFor(one))
   assert.equal((await answered(other, response)).status, 403)
@@ -78,7 +78,7 @@ test('the answer for one question settles no other, and then not even its own', 
   assert.deepEqual([stateOf(one), stateOf(other)], ['pending', 'pending'])
 })
 
-test('the same answer is worth nothing the second time', async () => {
+test('I74 the same answer is worth nothing the second time', async () => {
   const question = await asked()
   const response = passkey.use(await challengeFor(question), { flags: 0x01 })
   for (const _ of [1, 2]) assert.equal((await answered(question, response)).status, 403)
@@ -98,7 +98,7 @@ for (const { what, proven, sent } of [
   { what: 'a later end of the rule', proven: REMEMBERED, sent: { ...REMEMBERED, expiresAt: 1_999_000_000_000 } },
   { what: 'no end of the rule', proven: REMEMBERED, sent: { scope: 'remember', rule: 'ls -la' } },
 ] satisfies { what: string; proven: Meant; sent: Meant }[])
-  test(`an answer that was proven is not sent with ${what}`, async () => {
+  test(`I74 an answer that was proven is not sent with ${what}`, async () => {
     const question = await asked()
     const { status, body } = await answered(question, passkey.use(await challengeFor(question, proven)), sent)
     assert.deepEqual([status, (body as { code: string }).code], [403, 'presence_failed'])
@@ -123,7 +123,7 @@ const LIES: readonly { readonly what: string; readonly lie: () => Lie; readonly 
   { what: 'counts back', lie: () => ({ counter: 1 }), says: /does not rise/ },
 ]
 for (const { what, lie, says } of LIES)
-  test(`an answer that ${what} proves nothing`, async () => {
+  test(`I74 an answer that ${what} proves nothing`, async () => {
     const question = await asked()
     const request = await challengeFor(question)
     const counter = clock.now() % 1_000_000
@@ -183,7 +183,7 @@ test('a proof for a log-in answers no question, and the other way round', async 
   assert.equal(status, 401)
 })
 
-test('a proof for one call makes no other', async () => {
+test('I74 a proof for one call makes no other', async () => {
   const name = { name: 'renamed' }
   const path = `/v1/passkeys/${passkey.id}`
   const proofFor = async (method: string, at: string, body: object): Promise<object> => {
@@ -227,7 +227,7 @@ test('a passkey that one login began to make is not registered by another', asyn
   await assert.rejects(passkeys.register('other', 'x', made), { code: 'presence_failed', message: /something else/ })
 })
 
-test('with a passkey registered, the password lets no other in, removes none, and none is set without it', async () => {
+test('I75 with a passkey registered, the password lets no other in, removes none, and none is set without it', async () => {
   await using own = await openOperator({ system: clock })
   const login = own.login()
   const send = async (method: string, path: string, body: object) => {

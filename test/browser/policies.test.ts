@@ -48,7 +48,6 @@ before(async () => {
     place.write(join(workspace, '.sallyport', 'policy.yaml'), OWN)
   })
   tab = await page.openTab()
-  tab.setDefaultTimeout(6_000)
 })
 after(() => page[Symbol.asyncDispose]())
 

@@ -165,7 +165,7 @@ test('a preview shows what a session could reach, use and see, and starts nothin
 
 test('a session started from the form runs as the form says, and its page shows the flags that the engine has', async () => {
   await press('Start')
-  await tab.getByRole('heading', { name: 'main' }).waitFor({ timeout: 40_000 })
+  await tab.getByRole('heading', { name: 'main', exact: true, level: 1 }).waitFor({ timeout: 40_000 })
   ;[session] = (await sessions()) as [SessionView]
   assert.equal(session.workspace, workspace)
   const sandbox = tab.getByRole('region', { name: 'Sandbox' })

@@ -104,7 +104,7 @@ test('name, tags and scope are changed without the value, and what is odd in the
   const dialog = tab.getByRole('dialog')
   await dialog.getByLabel('Name for people').fill(NAME)
   await dialog.getByLabel('Tags').fill('ci prod')
-  await dialog.getByLabel('For', { exact: true }).selectOption({ label: `workspace /work/${ESCAPED}` })
+  await dialog.getByLabel('For', { exact: true }).selectOption({ label: `workspace /srv/${ESCAPED}` })
   await dialog.getByRole('button', { name: 'Save' }).click()
   // There is no such folder: the vault cannot know its real path.
   await dialog.getByText('config_invalid').waitFor()
@@ -235,7 +235,7 @@ test('a vault whose lock was changed is closed, and is opened by its passphrase 
   assert.ok(!(await seenIn(tab)).includes(PASSPHRASE))
 })
 
-test('a value is copied with the operator’s password alone, is in nothing that the page has, and is taken off the clipboard again', async () => {
+test('I82 a value is copied with the operator’s password alone, is in nothing that the page has, and is taken off the clipboard again', async () => {
   await open('GITHUB_TOKEN')
   await tab.clock.install()
   const copy = tab.getByRole('button', { name: 'Copy the value' })
@@ -260,7 +260,7 @@ test('a value is copied with the operator’s password alone, is in nothing that
   assert.equal(await tab.evaluate('navigator.clipboard.readText()'), '')
 })
 
-test('no file of the home and no line that was printed has a value, and the audit says who copied', async () => {
+test('I82 no file of the home and no line that was printed has a value, and the audit says who copied', async () => {
   for (const value of [FIRST, SECOND, PASSPHRASE, PASSWORD]) {
     assert.deepEqual(await filesWith(page.place.home, spellingsOf(value)), [])
     for (const one of spellingsOf(value)) assert.ok(!page.place.printed().includes(one.toString()))

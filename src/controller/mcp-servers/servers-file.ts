@@ -29,7 +29,7 @@ export type ServersFileParts = {
   readonly system: Pick<System, 'random'>
 }
 
-/** `mcp.json`, as the operator reads and changes it. */
+/** I83: `mcp.json`, as the operator reads and changes it. */
 export type ServersFileEditor = {
   /** Without values that look like secrets. @throws mcp_config_invalid when it cannot be read */
   read(): Promise<ServersFile>

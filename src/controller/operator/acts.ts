@@ -37,6 +37,7 @@ export function tierOfAct(wanted: RoutePresence, { has }: Pick<Presence, 'has'>)
       return 'T1'
     case 'act':
       return has.password || has.passkey ? 'T1' : 'T0'
+    // I75
     case 'strongest':
       return has.passkey ? 'T3' : has.password ? 'T1' : 'T0'
     case 'password':

@@ -44,7 +44,7 @@ export type PasskeysParts = {
 }
 
 /**
- * The operator's passkeys. What the file has is read once: whoever writes to it while the daemon runs changes nothing, and it is written
+ * I74: The operator's passkeys. What the file has is read once: whoever writes to it while the daemon runs changes nothing, and it is written
  * anew with the next use. A damaged one proves nothing and takes nothing, and is never taken for no passkey.
  */
 export async function openPasskeys(parts: PasskeysParts): Promise<Passkeys> {

@@ -19,7 +19,7 @@ export const access = signal<'unknown' | 'in' | 'out'>('unknown')
 /** Id of this tab's login, for the list of them. */
 export const loginId = signal('')
 
-// In this tab's memory and nowhere else: storage and cookies are read by whatever else runs at localhost.
+// I87: In this tab's memory and nowhere else: storage and cookies are read by whatever else runs at localhost.
 let token: string | undefined
 
 export function letIn(login: { readonly id: string; readonly token: string }): void {

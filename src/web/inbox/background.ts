@@ -60,7 +60,7 @@ function createNotices() {
   const tell = async (card: QuestionCard): Promise<void> => {
     timer = undefined
     if (Notification.permission !== 'granted' || (await isSeenSomewhere()) || !pending.value.some(({ id }) => id === card.id)) return
-    last = Date.now()
+    last = performance.now()
     const name = Array.from(nameOf(card.asker.sessionName)).slice(0, NAME_CHARS_MAX).join('')
     const count = pendingCount.value
     const body = count === 1 ? 'a question waits' : `${count} questions wait`
@@ -76,7 +76,7 @@ function createNotices() {
   return {
     asked(card: QuestionCard): void {
       if (!isHidden.value || !('Notification' in globalThis) || timer !== undefined) return
-      timer = setTimeout(() => void tell(card), Math.max(0, last + PAUSE_MS - Date.now()))
+      timer = setTimeout(() => void tell(card), Math.max(0, last + PAUSE_MS - performance.now()))
     },
     clear(): void {
       clearTimeout(timer)

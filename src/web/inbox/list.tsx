@@ -9,36 +9,52 @@ import type { Group } from './groups.ts'
 import { arrivals, selected, waits } from './questions.ts'
 import { leftWords, RISKS, stateWords } from './words.ts'
 
-/** Lines that are drawn at first, and with each press of the button below them. */
+/** Lines that are drawn, however many wait. */
 const DRAWN = 100
 const EDGE_PIXELS = 8
 
 /** All that waits, the oldest first. What arrives comes last: it moves neither the selection nor what is on the screen. */
 export function List({ groups, onOpen }: { groups: readonly Group[]; onOpen: (id: string) => void }) {
-  const [drawn, setDrawn] = useState(DRAWN)
   const scroller = useRef<HTMLDivElement>(null)
-  const fresh = useUnseen(scroller)
+  const { from, turn } = useDrawn(groups)
+  const rest = Math.max(0, groups.length - from - DRAWN)
+  const fresh = useUnseen(scroller, rest === 0)
   const looked = selected.value
   useLayoutEffect(() => {
     if (looked !== undefined) scroller.current?.querySelector('[aria-current="true"]')?.scrollIntoView({ block: 'nearest' })
-  }, [looked])
-  const rest = groups.length - drawn
+  }, [looked, from])
+  const turnTo = (next: number): void => {
+    turn(next)
+    scroller.current?.scrollTo({ top: 0 })
+  }
   return (
     <div class="inbox-list card">
       <div ref={scroller} class="inbox-scroll" onScroll={fresh.look}>
-        <ol aria-label="Questions that wait, the oldest first">
-          {groups.slice(0, drawn).map((group) => (
+        {from > 0 && (
+          <button type="button" class="button button-plain inbox-more" onClick={() => turnTo(from - DRAWN)}>
+            The {DRAWN} before
+          </button>
+        )}
+        <ol aria-label="Questions that wait, the oldest first" start={from + 1}>
+          {groups.slice(from, from + DRAWN).map((group) => (
             <Row key={group.key} group={group} onOpen={onOpen} />
           ))}
         </ol>
         {rest > 0 && (
-          <button type="button" class="button button-plain inbox-more" onClick={() => setDrawn(drawn + DRAWN)}>
-            Show {Math.min(rest, DRAWN)} more of {rest}
+          <button type="button" class="button button-plain inbox-more" onClick={() => turnTo(from + DRAWN)}>
+            The next {Math.min(rest, DRAWN)} of {rest}
           </button>
         )}
       </div>
       {fresh.count > 0 && (
-        <button type="button" class="button inbox-new" onClick={fresh.show}>
+        <button
+          type="button"
+          class="button inbox-new"
+          onClick={() => {
+            turn(groups.length - 1)
+            fresh.show()
+          }}
+        >
           {fresh.count} new
         </button>
       )}
@@ -46,19 +62,48 @@ export function List({ groups, onOpen }: { groups: readonly Group[]; onOpen: (id
   )
 }
 
+/** Which part of a long list is drawn: the one that was turned to, until the selection goes into another. */
+function useDrawn(groups: readonly Group[]) {
+  const [wanted, setWanted] = useState(0)
+  const turn = (at: number): void => setWanted(partOf(at))
+  const looked = selected.value
+  const at = groups.findIndex(({ cards }) => cards.some(({ id }) => id === looked))
+  useLayoutEffect(() => {
+    if (at !== -1) turn(at)
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- what comes or goes before it turns nothing
+  }, [looked])
+  return { from: Math.min(wanted, partOf(groups.length - 1)), turn }
+}
+
+/** Where the part begins that a line is in. */
+function partOf(at: number): number {
+  return Math.max(0, Math.floor(at / DRAWN) * DRAWN)
+}
+
 /** How many came while the end of the list was out of sight. */
-function useUnseen(scroller: RefObject<HTMLDivElement | null>) {
+function useUnseen(scroller: RefObject<HTMLDivElement | null>, hasEnd: boolean) {
   const came = arrivals.value
   const [seen, setSeen] = useState(came)
+  const wantsEnd = useRef(false)
   const look = (): void => {
     const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = scroller.current ?? {}
-    if (scrollTop + clientHeight >= scrollHeight - EDGE_PIXELS) setSeen(came)
+    if (hasEnd && scrollTop + clientHeight >= scrollHeight - EDGE_PIXELS) setSeen(came)
   }
-  useEffect(look)
+  const scroll = (): void => scroller.current?.scrollTo({ top: scroller.current.scrollHeight })
+  useEffect(() => {
+    if (wantsEnd.current && hasEnd) {
+      wantsEnd.current = false
+      scroll()
+    }
+    look()
+  })
   return {
     count: came - seen,
     look,
-    show: () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight }),
+    show: () => {
+      wantsEnd.current = !hasEnd
+      scroll()
+    },
   }
 }
 

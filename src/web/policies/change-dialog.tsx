@@ -43,7 +43,7 @@ export function ChangeDialog(props: {
   const apply = async ({ before, after, expiresAt, target }: ChangePreview): Promise<void> => {
     setProblem(undefined)
     try {
-      const seen = { ...(before !== undefined && { before }), after, ...(expiresAt !== undefined && { expiresAt }) }
+      const seen = { target, ...(before !== undefined && { before }), after, ...(expiresAt !== undefined && { expiresAt }) }
       const done = await act<ChangeDone>('POST', '/v1/policies/changes', { layer, edit, ...seen }, `change ${target}`)
       for (const { name, why } of done.notTaken) notify(`the session ${name} keeps the policy that it had: ${why}`, 'bad')
       if (done.notTaken.length === 0) notify('the policy is changed')

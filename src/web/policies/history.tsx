@@ -97,8 +97,8 @@ function Row({ entry, onLook }: { entry: HistoryEntry; onLook: () => void }) {
 function Change({ id, onClose, onReverted }: { id: string; onClose: () => void; onReverted: () => void }) {
   const { value, problem } = useResource<ChangeDetail>(`/v1/policies/history/${encodeURIComponent(id)}`)
   const revert = async (): Promise<void> => {
-    const path = `/v1/policies/history/${encodeURIComponent(id)}/revert`
-    const { notTaken } = await act<ChangeDone>('POST', path, {}, `take back the change of ${value?.target ?? 'a policy'}`)
+    const path = `/v1/${value?.isProposed === true ? 'proposals' : 'policies/history'}/${encodeURIComponent(id)}/revert`
+    const { notTaken = [] } = await act<Partial<ChangeDone>>('POST', path, {}, `take back the change of ${value?.target ?? 'a policy'}`)
     for (const { name, why } of notTaken) notify(`The session ${name} keeps the policy that it had: ${why}`, 'bad')
     notify('The change is taken back')
     onReverted()

@@ -2,7 +2,17 @@ import { Button } from '../parts/button.tsx'
 import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { bytes } from '../parts/time.tsx'
+import { hrefOf } from '../shell/route.ts'
 import { startRun } from './start-run.ts'
+
+/** What can be mended there. */
+const VAULT_CODES: ReadonlySet<string> = new Set([
+  'secret_missing',
+  'secret_unavailable',
+  'secret_not_permitted',
+  'vault_locked',
+  'vault_key_wrong',
+])
 
 /** How the session that this tab starts comes up. */
 export function Starting() {
@@ -42,7 +52,15 @@ export function Starting() {
       ) : (
         <>
           <ProblemNote problem={problem} />
-          <p class="small quiet">Nothing of it is left.</p>
+          <p class="small quiet">
+            Nothing of it is left.
+            {VAULT_CODES.has(problem.code) && (
+              <>
+                {' '}
+                <a href={hrefOf('vault')}>Look into the vault</a>; this form stays as it is.
+              </>
+            )}
+          </p>
         </>
       )}
     </section>

@@ -19,8 +19,16 @@ import { Masked, Scope, Tags, Used } from './words.tsx'
 
 type Open = 'replace' | 'describe' | 'remove' | 'map'
 
+type Props = {
+  readonly name: string
+  readonly found: SecretsView
+  /** `found` is from before, and is read anew. */
+  readonly isLoading: boolean
+  readonly reload: () => void
+}
+
 /** One secret: what it is, where it goes, and what became of it. */
-export function SecretDetail({ name, found, reload }: { name: string; found: SecretsView; reload: () => void }) {
+export function SecretDetail({ name, found, isLoading, reload }: Props) {
   const secret = found.secrets.find(({ key }) => key === name)
   const damage = found.problems.find(({ key }) => key === name)?.problem
   const path = `/v1/secrets/${encodeURIComponent(name)}`
@@ -51,7 +59,8 @@ export function SecretDetail({ name, found, reload }: { name: string; found: Sec
           </Button>
         )}
       </ViewHead>
-      {!isThere && <Empty title={found.vault.state === 'closed' ? 'The vault is closed' : 'The vault has no such secret'} />}
+      {!isThere && isLoading && <p class="quiet">…</p>}
+      {!isThere && !isLoading && <Empty title={found.vault.state === 'closed' ? 'The vault is closed' : 'The vault has no such secret'} />}
       {damage !== undefined && (
         <div class="note note-bad" role="alert">
           It is not what was stored last: <Exact text={damage} />. Store it anew, or remove it.

@@ -16,7 +16,7 @@
   }
   for (const element of document.querySelectorAll('*')) {
     for (const { name, value } of element.attributes) {
-      if (name === 'href' ? element.tagName === 'A' && !value.startsWith('#') : /^on/.test(name)) found.push(`${name}=${shown(value)}`)
+      if (name === 'href' ? element.tagName === 'A' && !value.startsWith('#') : name.startsWith('on')) found.push(`${name}=${shown(value)}`)
       if (name !== 'value' && UNSEEN.test(value)) found.push(`unseen characters in ${name} of ${element.tagName}: ${shown(value)}`)
       if (name === 'value' && element.closest('datalist') !== null && UNSEEN.test(value))
         found.push(`an offer that deceives: ${shown(value)}`)

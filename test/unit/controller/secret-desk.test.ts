@@ -49,7 +49,7 @@ test('I1 what is listed and what is recorded of a secret is its name and version
   )
 })
 
-test('a copy that cannot be recorded is not given', async () => {
+test('I82 a copy that cannot be recorded is not given', async () => {
   await using home = await vaultHome()
   {
     await using vault = await home.create()
@@ -77,7 +77,7 @@ async function bundleFrom(kept: DaemonVault): Promise<unknown> {
     secrets: [{ name: 'KEY', source: 'vault:KEY' }],
   })
   await using providers = openProviders({ env: {}, vault: kept.vault })
-  const holder = { session: 's-1', workspace: '/work/one', role: 'ci' }
+  const holder = { session: 's-1', workspace: '/srv/one', role: 'ci' }
   return await createSessionSecrets(providers, () => ({ policy, holder }), system).bundle('s-1', NEVER)
 }
 
@@ -98,7 +98,7 @@ test('what was given out last to whom is known to the next daemon too; a look is
   await using setting = await openDesk(home)
   const { at, ...used } = (await setting.desk.list()).secrets[0]?.used ?? { at: 0 }
   assert.ok(at > 0)
-  assert.deepEqual(used, { use: 'credential:api', session: 's-1', workspace: '/work/one', role: 'ci' })
+  assert.deepEqual(used, { use: 'credential:api', session: 's-1', workspace: '/srv/one', role: 'ci' })
   await setting.desk.remove('KEY', 'a test')
   await setting.desk.set('KEY', value('another'), {}, 'a test')
   assert.equal((await setting.desk.list()).secrets[0]?.used, undefined)
