@@ -35,7 +35,7 @@ before(async () => {
     place.write(join(workspacePolicyDir(home, workspace), 'workspace'), `${workspace}\n`)
     place.write(join(workspacePolicyDir(home, workspace), 'policy.yaml'), `version: 1 # ${IMITATION.replaceAll('\u001B', '')}\n`)
     place.write(join(workspace, '.sallyport', 'policy.yaml'), `version: 1\n# ${IMITATION.replaceAll('\u001B', '')}\n`)
-    const server = { command: [IMITATION, LINES], env: { [MARK]: IMITATION }, tools: [MARK] }
+    const server = { command: 'node', args: [IMITATION, LINES], env: { [MARK]: IMITATION }, tools: [MARK] }
     place.write(
       join(home, 'mcp.json'),
       JSON.stringify({ mcpServers: { [MARK]: server, [`${MARK}2`]: { url: `https://${MARK}.example/` } } }),
@@ -100,8 +100,8 @@ const VIEWS: Readonly<Record<string, readonly [heading: string, foreign?: string
   servers: ['MCP servers', 'approved \\u{202E}<img'],
   'servers/file': ['MCP servers'],
   policies: ['Policies', 'approved \\u{202E}<img'],
-  'policies/effective': ['Policies', 'Hardened container'],
-  'policies/explain': ['Policies', 'Hardened container'],
+  'policies/effective': ['Policies'],
+  'policies/explain': ['Policies'],
   'policies/remembered': ['Policies'],
   'policies/history': ['Policies'],
   audit: ['Audit', '\\u{200B}\\u{2066}'],

@@ -4,7 +4,7 @@ import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
 import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
-import { Ago, bytes, duration } from '../parts/time.tsx'
+import { Ago, At, bytes, duration } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { hrefOf } from '../shell/route.ts'
 import { AllowHost } from './allow-host.tsx'
@@ -27,7 +27,7 @@ export function Panel(props: { readonly session: string; readonly request: strin
     <aside class="activity-panel card" aria-label="One request">
       <header class="activity-panel-head">
         <h2 ref={head} tabIndex={-1}>
-          {value === undefined ? 'Request' : <Exact text={[value.line.method, placeOf(value.line)].filter(Boolean).join(' ')} />}
+          {value === undefined ? 'Request' : <Name text={[value.line.method, placeOf(value.line)].filter(Boolean).join(' ')} />}
         </h2>
         <Button kind="plain" onPress={onClose}>
           Close
@@ -83,7 +83,7 @@ function Facts({ line }: { line: ActivityLine }) {
       )}
       <dt>When</dt>
       <dd>
-        <Ago at={line.at} /> ({new Date(line.at).toLocaleString()})
+        <Ago at={line.at} /> (<At at={line.at} />)
       </dd>
       <dt>Session</dt>
       <dd>

@@ -1,6 +1,7 @@
 import type { AuditEntryView, AuditStory } from '../../wire/audit-views.ts'
 import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
+import { At } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { hrefOf, route } from '../shell/route.ts'
 
@@ -66,7 +67,7 @@ function Step({ entry }: { entry: AuditEntryView }) {
     <li class="audit-step">
       <h3>{STEPS[event] ?? <Name text={event} />}</h3>
       <p class="small quiet">
-        <time dateTime={time}>{time}</time> · <Exact text={`${chain}:${seq}`} />
+        <At at={Date.parse(time)} /> · <Exact text={`${chain}:${seq}`} />
       </p>
       <dl class="facts small">
         {Object.entries(fields)

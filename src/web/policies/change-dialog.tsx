@@ -7,7 +7,7 @@ import { Diff } from '../parts/diff.tsx'
 import { Exact, Name } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
-import { Ago } from '../parts/time.tsx'
+import { Ago, At } from '../parts/time.tsx'
 import { act } from '../presence/act.ts'
 import { ProblemList } from './problem-list.tsx'
 import './change-dialog.css'
@@ -91,7 +91,7 @@ function Shown({ preview }: { preview: ChangePreview }) {
           <>
             <dt>ends</dt>
             <dd>
-              <Ago at={expiresAt} />, at {new Date(expiresAt).toLocaleString()}
+              <Ago at={expiresAt} />, at <At at={expiresAt} />
             </dd>
           </>
         )}

@@ -119,7 +119,7 @@ type Applied = {
 
 /** Gives every session the secrets and the policy as they are now. */
 export function ApplyButton() {
-  return <Button onPress={apply}>Apply secrets</Button>
+  return <Button onPress={apply}>Apply to sessions</Button>
 }
 
 async function apply(): Promise<void> {

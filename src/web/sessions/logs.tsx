@@ -72,10 +72,10 @@ export function Logs({ session }: { session: SessionView }) {
         {!isFollowed && <Button onPress={() => setRound((before) => before + 1)}>Read again</Button>}
       </div>
       {problem !== undefined && <ProblemNote problem={problem} />}
-      <p class="quiet small" role="status">
+      <p class="quiet small">
         {wanted === '' ? `${lines.length} lines` : `${found.length} of ${lines.length} lines`}
         {left > 0 && `, ${left} older ones are not shown (at most ${LOG_LINES_MAX} are kept here; the download has more)`}
-        {isFollowed ? ', followed' : ', not followed: the program has ended'}
+        <span role="status">{isFollowed ? ', followed' : ', not followed: the program has ended'}</span>
       </p>
       <div ref={place} class="logs-place" onScrollCapture={look}>
         <span class="logs-measure mono" aria-hidden="true">

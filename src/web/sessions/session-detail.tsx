@@ -8,6 +8,7 @@ import { ProblemNote } from '../parts/problem-note.tsx'
 import { Tabs, type Tab as TabLink } from '../parts/tabs.tsx'
 import { Ago } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
+import { ViewHead } from '../parts/view-head.tsx'
 import { go, hrefOf } from '../shell/route.ts'
 import { ResetButton, RevokeButton, StopButton } from './actions.tsx'
 import { SessionFigures } from './figures.tsx'
@@ -32,19 +33,28 @@ export function SessionDetail({ id, tab }: { id: string; tab: string }) {
   if (value === undefined) {
     return (
       <>
-        <h1 tabIndex={-1}>Session</h1>
+        <AllSessions />
+        <ViewHead title="Session" />
         {problem === undefined ? <p class="quiet">…</p> : <ProblemNote problem={problem} />}
-        <a href={hrefOf('sessions')}>all sessions</a>
       </>
     )
   }
   const detail: SessionDetailView = heard === undefined ? value : { ...value, ...heard }
   return (
     <>
+      <AllSessions />
       <Head session={detail} reload={reload} />
       <Tabs label="Of this session" tabs={tabsOf(detail, tab)} />
       {Object.hasOwn(TABS, tab) && detail.project === undefined ? <Loaded name={tab} session={detail} /> : <Overview session={detail} />}
     </>
+  )
+}
+
+function AllSessions() {
+  return (
+    <p class="small">
+      <a href={hrefOf('sessions')}>All sessions</a>
+    </p>
   )
 }
 

@@ -53,10 +53,16 @@ function skip(event: Event): void {
 function Menu() {
   const at = route.value.view
   const isLive = listens.value && connection.value === 'live'
+  const list = useRef<HTMLUListElement>(null)
+  useEffect(() => {
+    const shown = list.current?.querySelector<HTMLElement>('[aria-current]')
+    // Alone: the page stays where it is.
+    if (list.current && shown) list.current.scrollLeft = shown.offsetLeft - (list.current.clientWidth - shown.offsetWidth) / 2
+  }, [at])
   return (
     <nav class="menu" aria-label="Views">
       <p class="menu-name">Sallyport</p>
-      <ul>
+      <ul ref={list}>
         {NAMES.map((name) => (
           <li key={name}>
             <a href={hrefOf(name)} aria-current={name === at ? 'page' : undefined}>

@@ -54,12 +54,12 @@ function Overview({ found, reload }: { found: SecretsView; reload: () => void })
   return (
     <>
       <ViewHead title="Vault" about="What agents never have: the gate writes it into requests. Values are not shown here.">
+        <Button onPress={apply}>Apply to sessions</Button>
         {vault.state !== 'closed' && (
           <Button kind="main" onPress={() => setAdding(true)}>
             Add a secret
           </Button>
         )}
-        <Button onPress={apply}>Apply to sessions</Button>
       </ViewHead>
       <div class="stack">
         {applied !== undefined && <AppliedNote applied={applied} onClose={() => setApplied(undefined)} />}
