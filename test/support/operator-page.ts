@@ -22,7 +22,8 @@ export type OperatorPage = AsyncDisposable & {
 const DAEMON_PORT_FREE = '127.0.0.1:0'
 const PAGE_WIDTHS = [360, 1_024, 2_560] as const
 const THEMES = ['light', 'dark'] as const
-const inPage = (name: string): string => readFileSync(path.join(import.meta.dirname, 'in-page', name), 'utf8')
+/** A script that tests run in a page. */
+export const inPage = (name: string): string => readFileSync(path.join(import.meta.dirname, 'in-page', name), 'utf8')
 const MISPLACED = inPage('misplaced.js')
 const VIOLATIONS = inPage('violations.js')
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -92,7 +93,7 @@ export async function inspectView(tab: Page, name: string): Promise<void> {
 }
 
 async function violationsOf(tab: Page): Promise<string[]> {
-  await tab.evaluate(AXE)
+  if (!(await tab.evaluate<boolean>('"axe" in globalThis'))) await tab.evaluate(AXE)
   return await tab.evaluate<string[]>(VIOLATIONS)
 }
 
