@@ -23,7 +23,8 @@ export type OperatorPage = AsyncDisposable & {
 const DAEMON_PORT_FREE = '127.0.0.1:0'
 const PAGE_WIDTHS = [360, 1_024, 2_560] as const
 const THEMES = ['light', 'dark'] as const
-const inPage = (name: string): string => readFileSync(path.join(import.meta.dirname, 'in-page', name), 'utf8')
+/** A script that tests run in a page. */
+export const inPage = (name: string): string => readFileSync(path.join(import.meta.dirname, 'in-page', name), 'utf8')
 const MISPLACED = inPage('misplaced.js')
 const VIOLATIONS = inPage('violations.js')
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')

@@ -46,12 +46,19 @@ export async function isSeenSomewhere(): Promise<boolean> {
 }
 
 async function takeTurn(until: AbortSignal): Promise<void> {
-  const isMine = await navigator.locks.request(HIDDEN_LOCK, { ifAvailable: true }, (lock) => lock !== null)
-  if (until.aborted) return
-  listens.value = isMine
   const staying = setInterval(() => void call('GET', '/v1/status').catch(() => undefined), STAY_MS)
   until.addEventListener('abort', () => clearInterval(staying))
-  await hold(HIDDEN_LOCK, 'exclusive', until, () => (listens.value = true))
+  // Whoever gets it has it from then on: two tabs that are hidden at once must not both find it free.
+  await navigator.locks.request(HIDDEN_LOCK, { ifAvailable: true }, async (lock) => {
+    if (until.aborted) return
+    listens.value = lock !== null
+    if (lock !== null) await ended(until)
+  })
+  if (!until.aborted) await hold(HIDDEN_LOCK, 'exclusive', until, () => (listens.value = true))
+}
+
+async function ended(until: AbortSignal): Promise<void> {
+  if (!until.aborted) await new Promise((resolve) => until.addEventListener('abort', resolve))
 }
 
 /** Where all are taken, the window that is used takes one from another, and the others wait for one. */
@@ -98,7 +105,7 @@ async function hold(name: string, mode: LockMode, until: AbortSignal, onHeld?: (
   await navigator.locks
     .request(name, { mode, signal: until }, async () => {
       onHeld?.()
-      if (!until.aborted) await new Promise((resolve) => until.addEventListener('abort', resolve))
+      await ended(until)
     })
     .catch((error: unknown) => {
       if (!until.aborted) throw error

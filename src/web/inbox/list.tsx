@@ -62,17 +62,13 @@ export function List({ groups, onOpen }: { groups: readonly Group[]; onOpen: (id
   )
 }
 
-/** Which part of a long list is drawn: the one that was turned to, until the selection goes into another. */
+/** Where the part of a long list that is drawn begins: the one that the selection is in, or was turned to since it was selected. */
 function useDrawn(groups: readonly Group[]) {
-  const [wanted, setWanted] = useState(0)
-  const turn = (at: number): void => setWanted(partOf(at))
+  const [turned, setTurned] = useState<{ readonly from: number; readonly looked: string | undefined }>()
   const looked = selected.value
-  const at = groups.findIndex(({ cards }) => cards.some(({ id }) => id === looked))
-  useLayoutEffect(() => {
-    if (at !== -1) turn(at)
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- what comes or goes before it turns nothing
-  }, [looked])
-  return { from: Math.min(wanted, partOf(groups.length - 1)), turn }
+  const isTurned = turned !== undefined && turned.looked === looked
+  const at = isTurned ? turned.from : groups.findIndex(({ cards }) => cards.some(({ id }) => id === looked))
+  return { from: partOf(Math.min(at, groups.length - 1)), turn: (to: number) => setTurned({ from: partOf(to), looked }) }
 }
 
 /** Where the part begins that a line is in. */
