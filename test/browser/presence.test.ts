@@ -259,6 +259,7 @@ test('another tab is ended from here, and is out at once; the last passkey goes 
   for (const name of ['green key', 'laptop']) {
     await tab.getByRole('button', { name: `Remove ${name}` }).click()
     const sure = tab.getByRole('dialog', { name: 'Remove this passkey?' })
+    await sure.waitFor()
     assert.equal(await sure.getByText('It is the last one').count(), name === 'laptop' ? 1 : 0)
     await sure.getByRole('button', { name: 'Remove' }).click()
     await tab.getByRole('dialog', { name: 'Prove that it is you' }).getByRole('button', { name: 'Use a passkey' }).click()
