@@ -164,7 +164,9 @@ test('all is done by keys: down, up, into it, to its end, yes; the next one is n
 
 test('a message goes with a no to whoever asked', async () => {
   const { outcome } = await ask()
-  await article().waitFor()
+  // Even a no is refused of a question that was just put: it has been there long enough once a yes would be taken.
+  await toTheEnd()
+  await article().locator('button[aria-disabled="false"]', { hasText: 'Allow once' }).waitFor()
   await tab.keyboard.press('m')
   await tab.getByLabel('For the agent').fill('use the API')
   await tab.keyboard.press('Enter')

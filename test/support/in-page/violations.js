@@ -2,7 +2,11 @@
 // enough to look at these.
 globalThis.violationsHere = (ofColours) =>
   globalThis.axe
-    .run(document, { preload: false, resultTypes: ['violations'], ...(ofColours ? { runOnly: ['color-contrast', 'link-in-text-block'] } : {}) })
+    .run(document, {
+      preload: false,
+      resultTypes: ['violations'],
+      ...(ofColours ? { runOnly: ['color-contrast', 'link-in-text-block'] } : {}),
+    })
     .then(({ violations }) =>
       violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary = '' }) => `${id}: ${String(target)}: ${failureSummary}`)),
     )
