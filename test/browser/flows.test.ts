@@ -65,6 +65,11 @@ async function fetched(session: SessionView, path = '/me'): Promise<string> {
   return await agent(session, 'curl', '-s', '-m', '10', '-o', '/dev/null', '-w', '%{http_code}', `https://${HOST}${path}`)
 }
 
+/** A gate with a network more than was asked for is none that the controller takes over, or starts something beside. */
+async function connected(how: 'connect' | 'disconnect', ...all: readonly SessionView[]): Promise<void> {
+  for (const { id } of all) await docker('network', how, NETWORK, `sallyport-${id}-sidecar`)
+}
+
 async function sessions(): Promise<SessionView[]> {
   return JSON.parse(await page.place.must(['ls', '--json'])) as SessionView[]
 }
@@ -142,7 +147,7 @@ test('what the agent was denied is allowed for its session from Activity: the sa
   await tab.getByRole('navigation', { name: 'Of this session' }).waitFor({ timeout: 40_000 })
   ;[first] = (await sessions()) as [SessionView]
   assert.equal(first.name, 'first')
-  await docker('network', 'connect', NETWORK, `sallyport-${first.id}-sidecar`)
+  await connected('connect', first)
   await tab.getByRole('link', { name: 'Terminal' }).click()
   await press('Attach to the agent')
   await tab.getByText('attached to the agent').waitFor()
@@ -206,10 +211,10 @@ test('a session that starts after an MCP server was added has its tools, as narr
   await tab.getByText(/^tools is saved/).waitFor()
   const id = (await page.place.must(['up', '--detach', '--no-selftest', '--workspace', workspace, '--name', 'second'])).trim()
   second = (await sessions()).find((one) => one.id === id) as SessionView
-  await docker('network', 'connect', NETWORK, `sallyport-${id}-sidecar`)
   const said = await agent(second, 'bash', '-c', ASK_TOOLS)
   assert.match(said, /serverInfo[^]*"name":"read"/)
   assert.doesNotMatch(said, /"name":"(?:leak|remove)"/)
+  await connected('connect', second)
   const seen = (await upstream.saw()).length
   assert.equal(await fetched(second), '000')
   assert.equal((await upstream.saw()).length, seen)
@@ -260,10 +265,12 @@ test('a daemon that is killed takes no session with it: the page says so, asks w
   await page.daemon.stop('SIGKILL')
   await tab.getByText('The daemon does not answer').waitFor()
   assert.equal(await fetched(first, '/alone'), '200')
+  await connected('disconnect', first, second)
   daemon = await page.place.startDaemon({ web: `localhost:${new URL(page.url).port}` })
   await tab.getByText('The login of this tab has ended').waitFor()
   await press('Log in with a passkey')
   for (const one of [first, second]) await cardOf(one).getByText('running', { exact: true }).waitFor()
+  await connected('connect', first, second)
   assert.equal(await fetched(first, '/after'), '200')
   await show('#/activity')
   for (const path of ['/with-key', '/alone', '/after'])
@@ -276,10 +283,12 @@ test('of two operators each sees what the other does: an agent that is reset, an
   const other = await page.openTab()
   await show('#/sessions', other)
   await show(`#/sessions/${first.id}`)
+  await connected('disconnect', first)
   await press('Reset agent…')
   await press('Reset it')
   await tab.getByText('was made anew').waitFor()
   assert.notEqual((await sessions()).find(({ id }) => id === first.id)?.agent.container, first.agent.container)
+  await connected('connect', first)
   assert.equal(await fetched(first, '/anew'), '200')
   await press('stop first')
   await press('Stop it')
