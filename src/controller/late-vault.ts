@@ -20,7 +20,7 @@ export type LateVault<V = Vault> = AsyncDisposable & {
   unlock(passphrase: Secret | undefined): Promise<V>
 }
 
-type Opened = Pick<Vault, 'get' | 'has' | 'list'> & AsyncDisposable
+type Opened = Pick<Vault, 'get' | 'has'> & AsyncDisposable
 
 export type LateVaultOptions = {
   /** Told of each value that somebody gets who says what for. */

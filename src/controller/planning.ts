@@ -5,7 +5,7 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
-import { formatDiagnostic, isForGate, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
+import { formatDiagnostic, isForGate, isOfGateAlone, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 import { refuseMissingSecrets, sessionServers, withServers, type UserPlace } from './mcp-servers/mcp-servers.ts'
 import type { PlannedServers, ServersQuery } from './mcp-servers/operator-servers.ts'
@@ -78,8 +78,8 @@ export function createPlanning(parts: PlanningParts): Planning {
     const { layers, kept } = await layersFor(queryOf(names, request))
     return { ...freezeLayers(layers, { policyDirs, into: names.policyFolder }, parts.system), kept }
   }
-  const load = async (query: LayersQuery) => {
-    const { layers, kept } = await layersFor(query)
+  const load = async (query: Parameters<typeof layersFor>[0], homeText?: string) => {
+    const { layers, kept } = await layersFor(query, homeText)
     const inputs = inputsOf(layers)
     return { layers, kept, policy: loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted }) }
   }
@@ -99,9 +99,7 @@ export function createPlanning(parts: PlanningParts): Planning {
     },
     async servers({ workspace, policy: files, role, harness }, homeText) {
       const named = { policy: [...files], ...(role !== undefined && { role }), ...(harness !== undefined && { harness }) }
-      const { layers, kept } = await layersFor({ workspace, ...named }, homeText)
-      const inputs = inputsOf(layers)
-      const policy = loadPolicy(inputs.files, { policyDirs, restricted: inputs.restricted })
+      const { policy, kept } = await load({ workspace, ...named }, homeText)
       const holder = { ...(workspace !== undefined && { workspace: realWorkspace(workspace) }), ...(role !== undefined && { role }) }
       return { policy, kept, holder }
     },
@@ -155,7 +153,7 @@ async function planOf(
     sidecar: { image: parts.images.sidecar, ...parts.gate },
     filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
     requiresLease: policy.isLeaseRequired,
-    warnings: [...policy.warnings.map(formatDiagnostic), ...(kept?.notes ?? [])],
+    warnings: [...policy.warnings.filter((one) => !isOfGateAlone(one)).map(formatDiagnostic), ...(kept?.notes ?? [])],
   }
 }
 

@@ -31,6 +31,10 @@ export const OPERATOR_LIMITS = {
   webHeadMs: 5_000,
   webRequestMs: 15_000,
   webKeepAliveMs: 30_000,
+  /** What is answered without a login is taken so soon, or its connection is closed. */
+  webStrangerMs: 15_000,
+  /** One part of a path: the id of a credential has up to 1,023 bytes (WebAuthn Level 3 §4), as base64url. */
+  operatorPathPartCharsMax: 1_400,
   /** From the moment a page asks for a terminal to its WebSocket, and such tickets that wait: the oldest gives way. */
   pageTerminalTicketMs: 30_000,
   pageTerminalTicketsMax: 32,
@@ -76,6 +80,8 @@ export const OPERATOR_LIMITS = {
   /** Requests and connections of all sessions that the page's live list goes back to, and one text in it. */
   activityLinesMax: 10_000,
   activityTextCharsMax: 2_048,
+  /** Of what is neither a path nor a list: a name of a host has 253. */
+  activityWordCharsMax: 256,
   /** Of them in one answer. */
   activityPageMax: 1_000,
   /** Bytes of the newest chains of sessions that the daemon reads at its start, to have what was before. */

@@ -123,7 +123,7 @@ export const REQUEST_ERRORS = {
   mcp_config_outdated: {
     to: 'operator',
     exit: 1,
-    means: 'mcp.json has changed since it was read: what was to be written over it is not written.',
+    means: 'The file mcp.json has changed since it was read: what was to be written over it is not written.',
   },
   mcp_server_unknown: { to: 'agent', status: 404, means: 'The session has no MCP server of that name that the gate stands before.' },
   mcp_server_failed: { to: 'agent', status: 502, means: 'The MCP server could not be started, ended, or said what is no message.' },

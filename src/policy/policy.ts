@@ -38,6 +38,7 @@ export type {
   TunnelDecision,
 } from './model.ts'
 export { isForGate, isUseOfGate } from './grants.ts'
+export { isOfGateAlone } from './lints.ts'
 export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'
@@ -180,6 +181,7 @@ function read(inputs: readonly PolicyInput[], options: PolicyOptions) {
       isLeaseRequired: effective.lease.value === 'required',
       warnings,
       effective: whole,
+      // I81
       asOf: (now) => (rules.every(({ rule }) => rule.expiresAt === undefined) ? policy : build(warnings, now)),
       ...(at !== undefined && { at }),
       ...(ends.length > 0 && { nextEnd: Math.min(...ends) }),

@@ -49,9 +49,17 @@ export type Reloading = {
   revoke(parts: ReloadParts, reason: Refusal): number
 }
 
-async function noteFailure({ audit, log }: ReloadParts, { code, reason }: ReturnType<typeof faultOf>): Promise<void> {
+/** What is looked at for changes: the policy's files, and those of its secrets where no controller brings them. */
+function filesOf({ policy }: Enforced, isFed: boolean): string[] {
+  const ofSecrets = policy.secrets.flatMap(({ source }) => (source.kind === 'file' ? [source.path] : []))
+  return [...policy.effective.files, ...(isFed ? [] : ofSecrets)]
+}
+
+/** False: nothing was reloaded. */
+async function noteFailure({ audit, log }: ReloadParts, { code, reason }: ReturnType<typeof faultOf>): Promise<false> {
   log.error({ code, reason }, 'reload failed: the policy before stays in force')
   await note(audit, { event: 'reload_failed', code }, log)
+  return false
 }
 
 /** @throws policy_invalid, policy_not_found, secret_missing, secret_invalid, config_invalid */
@@ -63,10 +71,10 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
   let failing: { readonly reason: string; found?: string } | undefined
 
   function endRules(reloading: ReloadParts): void {
-    const now = parts.system.now()
-    if ((current.policy.nextEnd ?? Infinity) > now) return
-    const cut = putInForce({ ...current, policy: current.policy.asOf(now), generation: current.generation + 1 }, reloading)
-    reloading.log.info({ policy: current.policy.digest, cut }, 'rules of the policy have ended')
+    const { policy, generation } = current
+    if ((policy.nextEnd ?? Infinity) > parts.system.now()) return
+    const cut = putInForce({ ...current, policy: policy.asOf(parts.system.now()), generation: generation + 1 }, reloading)
+    reloading.log.info({ policy: policy.digest, cut }, 'rules of the policy have ended')
   }
 
   /** I18: in one turn, so that nothing begins under the one and goes on under the other. */
@@ -96,10 +104,7 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
 
   return {
     enforcement: () => current,
-    files: () => [
-      ...current.policy.effective.files,
-      ...current.policy.secrets.flatMap(({ source }) => (held === undefined && source.kind === 'file' ? [source.path] : [])),
-    ],
+    files: () => filesOf(current, held !== undefined),
     get isFailing() {
       return failing !== undefined
     },
@@ -112,8 +117,7 @@ export function openEnforcement(parts: EnforcementParts): Reloading {
         const fault = faultOf(error)
         const isKnown = isRetry && failing?.reason === fault.reason
         failing = { reason: fault.reason }
-        if (!isKnown) await noteFailure(reloading, fault)
-        return false
+        return isKnown ? false : noteFailure(reloading, fault)
       }
       if (isRetry && failing && failing.found !== next.policy.digest) {
         failing.found = next.policy.digest

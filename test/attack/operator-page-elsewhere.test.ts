@@ -44,7 +44,7 @@ before(async () => {
 })
 after(() => parts.disposeAsync())
 
-test('a page at another port of localhost gets nothing of the operator’s page, and nothing done', async () => {
+test('I51 a page at another port of localhost gets nothing of the operator’s page, and nothing done', async () => {
   const { question } = await operator.ask(wishOf({ expiresInMs: 60_000 }))
   const loggedIn = operator.logins.list().length
   const hostile = await context.newPage()

@@ -94,7 +94,7 @@ const ATTACKS: readonly Attack[] = [
   { why: 'a version that there is none of', change: () => ({ 'sec-websocket-version': '7' }) },
 ]
 for (const { why, change, first } of ATTACKS)
-  test(`with a ticket that is good, ${why} is attached to nothing`, async () => {
+  test(`I77 with a ticket that is good, ${why} is attached to nothing`, async () => {
     const count = page.programs.length
     const ticket = await page.ticket()
     const { status, answer, socket } = await page.knock(ticket, change?.(ticket, `localhost:${page.web.port}`), first)
@@ -106,7 +106,7 @@ for (const { why, change, first } of ATTACKS)
     assert.equal(page.programs.length, count)
   })
 
-test('a ticket that comes twice opens nothing, and closes what it opened', async () => {
+test('I77 a ticket that comes twice opens nothing, and closes what it opened', async () => {
   const ticket = await page.ticket()
   const { socket: first, program } = await opened(ticket)
   const closed = once(first, 'close')
@@ -123,7 +123,7 @@ test('a ticket is good for half a minute', async () => {
   assert.equal(page.programs.length, count)
 })
 
-test('the end of its login ends a terminal, and the ticket that it has not used; that of another login neither', async () => {
+test('I77 the end of its login ends a terminal, and the ticket that it has not used; that of another login neither', async () => {
   const [own, other] = [page.login(), page.login()]
   const unused = await page.ticket(own.token)
   const { socket, program } = await opened(await page.ticket(own.token))
@@ -137,7 +137,7 @@ test('the end of its login ends a terminal, and the ticket that it has not used;
   assert.equal((await page.knock(unused)).status, 403)
 })
 
-test('the end of its session ends a terminal', async () => {
+test('I77 the end of its session ends a terminal', async () => {
   const { socket, program } = await opened()
   const closed = once(socket, 'close')
   page.emit('ended')
@@ -178,6 +178,10 @@ const BROKEN: readonly Sent[] = [
   { why: 'text that is no number', bytes: [frame(FIN | TEXT, Buffer.from('{"typed":"harm"}'))] },
   { why: 'to have shown more than was sent', bytes: [frame(FIN | TEXT, Buffer.from('9999999'))] },
   { why: 'a flood of texts', bytes: Array.from({ length: 5_000 }, () => frame(FIN | TEXT, Buffer.from('harm'))) },
+  {
+    why: 'pings, which no page can, to be answered without end',
+    bytes: Array.from({ length: 5_000 }, () => frame(FIN | 9, Buffer.alloc(125))),
+  },
   { why: 'a type of frame that there is none of', bytes: [frame(FIN | BINARY, Buffer.from([99, 0, 0, 0, 0]))] },
   { why: 'a frame that only the daemon sends', bytes: [frame(FIN | BINARY, Buffer.from([1, 0, 0, 0, 1, 65]))] },
   { why: 'a size that no terminal has', bytes: [frame(FIN | BINARY, Buffer.from([3, 0, 0, 0, 2, 123, 125]))] },
@@ -204,7 +208,7 @@ test('a message in fragments is one message', async () => {
   socket.destroy()
 })
 
-test('what the program prints comes filtered and without the session’s secrets', async () => {
+test('I77 what the program prints comes filtered and without the session’s secrets', async () => {
   page.secrets = [new Secret('API_KEY', 'key-0123456789abcdef')]
   const { socket, program } = await opened()
   let seen = ''

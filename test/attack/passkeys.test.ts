@@ -1,5 +1,6 @@
 /** Answers of passkeys that no honest browser and authenticator give, or that were given for something else. */
 import assert from 'node:assert/strict'
+import { request as httpRequest } from 'node:http'
 import { after, before, test } from 'node:test'
 import type { PasskeyRequest, ProofAsked } from '../../src/wire/passkeys.ts'
 import type { Question } from '../../src/wire/question.ts'
@@ -33,7 +34,7 @@ async function call(
   const response = await fetch(`${operator.web.url}${path}`, {
     method,
     headers: { 'content-type': 'application/json', ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }) },
-    body: JSON.stringify(body),
+    ...(body !== undefined && { body: JSON.stringify(body) }),
   })
   return { status: response.status, body: await response.json() }
 }
@@ -61,7 +62,7 @@ async function challengeFor({ id, digest }: Question, meant: Meant = {}): Promis
 const answered = ({ id, digest }: Question, response: object, meant: Meant = {}) =>
   call('POST', `/v1/questions/${id}/answer`, { digest, decision: 'allow', ...meant, proof: { kind: 'passkey', response } })
 
-test('a passkey allows a question of T3, and the record says which: what the attacks below change is all that they are refused for', async () => {
+test('I74 a passkey allows a question of T3, and the record says which: what the attacks below change is all that they are refused for', async () => {
   const question = await asked()
   const { status } = await answered(question, passkey.use(await challengeFor(question)))
   assert.equal(status, 200)
@@ -70,7 +71,7 @@ test('a passkey allows a question of T3, and the record says which: what the att
   assert.deepEqual(settled && 'means' in settled && [settled.tier, settled.means], ['T3', 'passkey "laptop"'])
 })
 
-test('the answer for one question settles no other, and then not even its own', async () => {
+test('I74 the answer for one question settles no other, and then not even its own', async () => {
   const [one, other] = [await asked(), await asked()]
   const response = passkey.use(await challengeFor(one))
   assert.equal((await answered(other, response)).status, 403)
@@ -78,7 +79,7 @@ test('the answer for one question settles no other, and then not even its own', 
   assert.deepEqual([stateOf(one), stateOf(other)], ['pending', 'pending'])
 })
 
-test('the same answer is worth nothing the second time', async () => {
+test('I74 the same answer is worth nothing the second time', async () => {
   const question = await asked()
   const response = passkey.use(await challengeFor(question), { flags: 0x01 })
   for (const _ of [1, 2]) assert.equal((await answered(question, response)).status, 403)
@@ -98,7 +99,7 @@ for (const { what, proven, sent } of [
   { what: 'a later end of the rule', proven: REMEMBERED, sent: { ...REMEMBERED, expiresAt: 1_999_000_000_000 } },
   { what: 'no end of the rule', proven: REMEMBERED, sent: { scope: 'remember', rule: 'ls -la' } },
 ] satisfies { what: string; proven: Meant; sent: Meant }[])
-  test(`an answer that was proven is not sent with ${what}`, async () => {
+  test(`I74 an answer that was proven is not sent with ${what}`, async () => {
     const question = await asked()
     const { status, body } = await answered(question, passkey.use(await challengeFor(question, proven)), sent)
     assert.deepEqual([status, (body as { code: string }).code], [403, 'presence_failed'])
@@ -123,7 +124,7 @@ const LIES: readonly { readonly what: string; readonly lie: () => Lie; readonly 
   { what: 'counts back', lie: () => ({ counter: 1 }), says: /does not rise/ },
 ]
 for (const { what, lie, says } of LIES)
-  test(`an answer that ${what} proves nothing`, async () => {
+  test(`I74 an answer that ${what} proves nothing`, async () => {
     const question = await asked()
     const request = await challengeFor(question)
     const counter = clock.now() % 1_000_000
@@ -183,7 +184,7 @@ test('a proof for a log-in answers no question, and the other way round', async 
   assert.equal(status, 401)
 })
 
-test('a proof for one call makes no other', async () => {
+test('I74 a proof for one call makes no other', async () => {
   const name = { name: 'renamed' }
   const path = `/v1/passkeys/${passkey.id}`
   const proofFor = async (method: string, at: string, body: object): Promise<object> => {
@@ -227,7 +228,7 @@ test('a passkey that one login began to make is not registered by another', asyn
   await assert.rejects(passkeys.register('other', 'x', made), { code: 'presence_failed', message: /something else/ })
 })
 
-test('with a passkey registered, the password lets no other in, removes none, and none is set without it', async () => {
+test('I75 with a passkey registered, the password lets no other in, removes none, and none is set without it', async () => {
   await using own = await openOperator({ system: clock })
   const login = own.login()
   const send = async (method: string, path: string, body: object) => {
@@ -262,3 +263,94 @@ test('with a passkey registered, the password lets no other in, removes none, an
   const told = own.audited.flatMap((event) => (event.event === 'config_changed' ? [`${event.did} ${event.what}`] : []))
   assert.deepEqual(told, [`registered passkey ${first.id} "first"`, `registered passkey ${second.id} "second"`])
 })
+
+/** The moment after a proof has been looked at, whatever it took. */
+async function endedWhenProven<T>(work: () => Promise<T>): Promise<T> {
+  const { presence, logins } = operator
+  const prove = presence.prove.bind(presence)
+  const { id } = logins.check(token)
+  const ending: typeof prove = async (...given) => {
+    const evidence = await prove(...given)
+    logins.end(id)
+    return evidence
+  }
+  Object.assign(presence, { prove: ending })
+  try {
+    return await work()
+  } finally {
+    Object.assign(presence, { prove })
+    token = operator.login()
+  }
+}
+
+test('I51 a login that is ended while its proof is looked at allows nothing, and changes nothing', async () => {
+  const question = await asked()
+  const response = passkey.use(await challengeFor(question))
+  await endedWhenProven(() => assert.rejects(answered(question, response)))
+  const path = `/v1/passkeys/${passkey.id}`
+  const wish = { name: 'of nobody' }
+  const made = await call('POST', '/v1/presence/challenge', { method: 'PATCH', path, body: wish })
+  const proof = { kind: 'passkey', response: passkey.use((made.body as { passkey: PasskeyRequest }).passkey) }
+  await endedWhenProven(() => assert.rejects(call('PATCH', path, { ...wish, proof })))
+  // Another call shows that both were dealt with.
+  assert.equal((await call('GET', '/v1/passkeys', undefined)).status, 200)
+  assert.equal(stateOf(question), 'pending')
+  assert.notEqual(operator.presence.passkeys.view().passkeys[0]?.name, 'of nobody')
+})
+
+test('I75 of two that are registered at once without a proof one is, and one with the longest id that there is can be removed', async () => {
+  await using own = await openOperator({ system: clock })
+  const bearer = own.login()
+  const longest = 1_023
+  const stolen = [softwarePasskey(own.web.url, longest), softwarePasskey(own.web.url, longest)]
+  const { passkeys } = own.presence
+  const made = stolen.map((one) => one.make(passkeys.creation('login', own.web.url)))
+  const results = await Promise.allSettled(made.map((response, at) => passkeys.register('login', `number ${at}`, response)))
+  assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  const [kept] = passkeys.view().passkeys
+  const held = stolen.find(({ id }) => id === kept?.id) as SoftwarePasskey
+  const send = async (method: string, path: string, body: object) =>
+    await fetch(`${own.web.url}${path}`, {
+      method,
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
+      body: JSON.stringify(body),
+    })
+  const path = `/v1/passkeys/${held.id}`
+  const ways = (await (await send('POST', '/v1/presence/challenge', { method: 'DELETE', path, body: {} })).json()) as ProofAsked
+  const proof = { kind: 'passkey', response: held.use(ways.passkey as PasskeyRequest) }
+  assert.equal((await send('DELETE', path, { proof })).status, 200)
+  assert.deepEqual(passkeys.view().passkeys, [])
+})
+
+test('a login alone starts no session with a policy that it chose, and a proof for one file is none for another', async () => {
+  const wish = { workspace: '/work', policy: ['/work/wide.yaml'], command: [], tty: false, selftest: true }
+  const path = '/v1/sessions'
+  const start = async (body: object) => {
+    const response = await fetch(`${operator.web.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      body: JSON.stringify(body),
+    })
+    // Lines, of a session that this daemon does not have.
+    return { status: response.status, text: await response.text() }
+  }
+  for (const policy of [wish.policy, { 0: '/work/wide.yaml' }, undefined, null])
+    assert.match((await start({ ...wish, policy })).text, /presence_required/)
+  const proofFor = async (policy: readonly string[]) => {
+    const { body } = await call('POST', '/v1/presence/challenge', { method: 'POST', path, body: { ...wish, policy } })
+    return { kind: 'passkey', response: passkey.use((body as { passkey: PasskeyRequest }).passkey) }
+  }
+  assert.equal((await start({ ...wish, proof: await proofFor(['/work/narrow.yaml']) })).status, 403)
+  assert.equal((await start({ ...wish, proof: await proofFor(wish.policy) })).status, 200)
+  // With what the operator's own files give it, and on the socket, it is started as ever.
+  assert.equal((await start({ ...wish, policy: [] })).status, 200)
+  assert.equal(await onSocket(path, wish), 200)
+})
+
+function onSocket(path: string, body: object): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>()
+  const asking = httpRequest({ socketPath: operator.socket, path, method: 'POST', headers: { 'content-type': 'application/json' } })
+  asking.on('response', (answer) => resolve(answer.resume().statusCode ?? 0)).on('error', reject)
+  asking.end(JSON.stringify(body))
+  return promise
+}

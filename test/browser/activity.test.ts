@@ -156,7 +156,7 @@ test('j, k, Enter and Escape lead through the list, into a request and out of it
   await panel().waitFor({ state: 'detached' })
 })
 
-test('what an agent wrote into hosts, methods and paths is shown escaped, and runs nothing', async () => {
+test('I85 what an agent wrote into hosts, methods and paths is shown escaped, and runs nothing', async () => {
   await look('?session=hostile')
   await rows().first().waitFor()
   assert.equal(await list().locator('img').count(), 0)
@@ -171,7 +171,7 @@ test('what an agent wrote into hosts, methods and paths is shown escaped, and ru
   assert.notEqual(await tab.title(), 'run')
 })
 
-test('no rule is offered for what Sallyport itself refuses', async () => {
+test('I86 no rule is offered for what Sallyport itself refuses', async () => {
   await look('/hostile/h3?session=hostile')
   await panel().getByText('A rule that allows it would not help').waitFor()
   assert.equal(await panel().getByRole('button', { name: 'Allow this host for…' }).count(), 0)

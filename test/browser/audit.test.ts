@@ -100,7 +100,7 @@ test('a search finds what has its text, and nothing else, and the address keeps 
   await tab.getByText('Nothing like that is recorded').waitFor()
 })
 
-test('an event leads to its whole story, from the request to the digest of what was printed; what an agent wrote shows escaped', async () => {
+test('I85 an event leads to its whole story, from the request to the digest of what was printed; what an agent wrote shows escaped', async () => {
   await tab.goto(`${page.url}/#/audit?event=command_decided`)
   await tab.getByRole('list', { name: 'Events, the latest first' }).getByRole('link').click()
   const story = tab.getByRole('region', { name: 'Story of the event' })

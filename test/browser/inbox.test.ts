@@ -100,7 +100,7 @@ test('of a thousand questions a hundred are drawn, keys go through all of them, 
   await rows().last().getByText('the-last').waitFor()
 })
 
-test('a yes is taken 400 ms after all of a question is there, and from no press that began before', async () => {
+test('I78 a yes is taken 400 ms after all of a question is there, and from no press that began before', async () => {
   const timed = await page.openTab()
   await timed.clock.install()
   const { question, outcome } = await ask()
@@ -127,7 +127,7 @@ test('a yes is taken 400 ms after all of a question is there, and from no press 
   await timed.context().close()
 })
 
-test('a yes is not taken of what is not seen to its end, nor after the window was left, and a no always is', async () => {
+test('I78 a yes is not taken of what is not seen to its end, nor after the window was left, and a no always is', async () => {
   const { question } = await ask({ subject: longSubject() })
   await article().getByText('There is more: scroll to the end').waitFor()
   await button('Allow once').click({ force: true })
@@ -206,7 +206,7 @@ test('a message goes with a no to whoever asked', async () => {
   assert.deepEqual(ended.decision === 'deny' && [ended.code, ended.message], ['approval_denied', 'use the API'])
 })
 
-test('of equal questions those that are chosen are answered, each by its digest, and one that differs is none of them', async () => {
+test('I79 of equal questions those that are chosen are answered, each by its digest, and one that differs is none of them', async () => {
   const alike = []
   for (const reason of ['first', 'second', 'third']) alike.push(await ask({ reason, session: 's-many' }))
   const odd = await ask({
@@ -322,7 +322,7 @@ test('a change of a file is shown as its diff', async () => {
   assert.equal(await button('Allow for the session').count(), 0)
 })
 
-test('texts of agents in every field are shown escaped, and run nothing', async () => {
+test('I85 texts of agents in every field are shown escaped, and run nothing', async () => {
   const alert = '<img src=x onerror="globalThis.wasRun = true">'
   const wishes = hostileWishes(alert)
   await page.askAll(wishes.map((wish) => ({ ...wish, expiresInMs: LONG_MS })))

@@ -20,7 +20,6 @@ before(async () => {
   await page.place.must(['secret', 'set', 'GITHUB_TOKEN'], VALUE)
   await page.place.must(['secret', 'set', 'GITLAB_TOKEN'], VALUE)
   tab = await page.openTab()
-  tab.setDefaultTimeout(8_000)
 })
 after(() => page[Symbol.asyncDispose]())
 
@@ -62,7 +61,7 @@ test('a server with a secret is added with the keyboard: `${` offers the secrets
   assert.deepEqual(page.faults, [])
 })
 
-test('a secret that there is not is refused when it is saved, in its place, and the file stays as it was', async () => {
+test('I83 a secret that there is not is refused when it is saved, in its place, and the file stays as it was', async () => {
   const written = readFileSync(file, 'utf8')
   await tab.getByRole('button', { name: 'Edit github' }).click()
   const value = tab.getByRole('combobox', { name: 'Value of variable 1' })
@@ -74,7 +73,7 @@ test('a secret that there is not is refused when it is saved, in its place, and 
   await tab.getByRole('button', { name: 'Cancel' }).click()
 })
 
-test('a change of one server by the form keeps comments, order and the others; one that changed meanwhile is refused', async () => {
+test('I83 a change of one server by the form keeps comments, order and the others; one that changed meanwhile is refused', async () => {
   const text = `{
   // mine
   "mcpServers": {

@@ -23,9 +23,9 @@ let tab: Page
 
 before(async () => {
   page = await openOperatorPage(async ({ home }) => {
-    const folder = workspacePolicyDir(home, `/work/${HOSTILE}`)
+    const folder = workspacePolicyDir(home, `/srv/${HOSTILE}`)
     await mkdir(folder, { recursive: true })
-    writeFileSync(join(folder, 'workspace'), `/work/${HOSTILE}\n`)
+    writeFileSync(join(folder, 'workspace'), `/srv/${HOSTILE}\n`)
     await mkdir(join(home, 'policies', 'service'), { recursive: true })
     const credential = { id: 'hostile', secret: 'HOSTILE', inject: { domains: [HOSTILE], header: 'X-Key' } }
     writeFileSync(
@@ -104,7 +104,7 @@ test('name, tags and scope are changed without the value, and what is odd in the
   const dialog = tab.getByRole('dialog')
   await dialog.getByLabel('Name for people').fill(NAME)
   await dialog.getByLabel('Tags').fill('ci prod')
-  await dialog.getByLabel('For', { exact: true }).selectOption({ label: `workspace /work/${ESCAPED}` })
+  await dialog.getByLabel('For', { exact: true }).selectOption({ label: `workspace /srv/${ESCAPED}` })
   await dialog.getByRole('button', { name: 'Save' }).click()
   // There is no such folder: the vault cannot know its real path.
   await dialog.getByText('config_invalid').waitFor()
@@ -195,7 +195,7 @@ test('what somebody wrote into the file past the vault is told as it is written,
   await inspect('vault-damaged')
   await tab.getByRole('button', { name: 'Remove', exact: true }).click()
   await tab.getByRole('dialog').getByText(ESCAPED).waitFor()
-  await tab.getByRole('button', { name: 'Remove it' }).click()
+  await tab.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click()
   await tab.getByRole('heading', { name: 'Vault', level: 1 }).waitFor()
   await tab.getByText(ESCAPED).waitFor({ state: 'detached' })
   assert.equal(await tab.evaluate('window.fooled'), undefined)
@@ -208,11 +208,11 @@ test('removing asks, and says who uses it', async () => {
   await tab.getByRole('button', { name: 'Remove', exact: true }).click()
   const dialog = tab.getByRole('dialog')
   await dialog.getByText('credential github-api').waitFor()
-  await dialog.getByRole('button', { name: 'Keep it' }).click()
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
   await open('OTHER')
   await tab.getByText('sallyport secret set').waitFor()
   await tab.getByRole('button', { name: 'Remove', exact: true }).click()
-  await tab.getByRole('button', { name: 'Remove it' }).click()
+  await tab.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click()
   await tab.getByRole('heading', { name: 'Vault', level: 1 }).waitFor()
   assert.doesNotMatch(await page.place.must(['secret', 'ls']), /OTHER/)
 })
@@ -235,14 +235,14 @@ test('a vault whose lock was changed is closed, and is opened by its passphrase 
   assert.ok(!(await seenIn(tab)).includes(PASSPHRASE))
 })
 
-test('a value is copied with the operator’s password alone, is in nothing that the page has, and is taken off the clipboard again', async () => {
+test('I82 a value is copied with the operator’s password alone, is in nothing that the page has, and is taken off the clipboard again', async () => {
   await open('GITHUB_TOKEN')
   await tab.clock.install()
   const copy = tab.getByRole('button', { name: 'Copy the value' })
   const dialog = tab.getByRole('dialog')
   await copy.click()
   await dialog.getByText('there is none yet').waitFor()
-  await tab.getByRole('button', { name: 'Leave it' }).click()
+  await tab.getByRole('button', { name: 'Cancel' }).click()
   await page.place.must(['approver', 'password', '--stdin'], `${PASSWORD}\n`)
   await copy.click()
   await dialog.getByLabel('Password of the operator').fill(PASSWORD)
@@ -256,11 +256,11 @@ test('a value is copied with the operator’s password alone, is in nothing that
   await dialog.getByLabel('Password of the operator').fill('not the password')
   await dialog.getByRole('button', { name: 'Confirm' }).click()
   await dialog.getByText('presence_failed').waitFor()
-  await tab.getByRole('button', { name: 'Leave it' }).click()
+  await tab.getByRole('button', { name: 'Cancel' }).click()
   assert.equal(await tab.evaluate('navigator.clipboard.readText()'), '')
 })
 
-test('no file of the home and no line that was printed has a value, and the audit says who copied', async () => {
+test('I82 no file of the home and no line that was printed has a value, and the audit says who copied', async () => {
   for (const value of [FIRST, SECOND, PASSPHRASE, PASSWORD]) {
     assert.deepEqual(await filesWith(page.place.home, spellingsOf(value)), [])
     for (const one of spellingsOf(value)) assert.ok(!page.place.printed().includes(one.toString()))

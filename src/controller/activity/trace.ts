@@ -124,7 +124,7 @@ function isEmpty(file: string): boolean {
   }
 }
 
-/** Whether a further rule that allows could let it pass, and why not. */
+/** I86: Whether a further rule that allows could let it pass, and why not. */
 export function remedyOf(line: ActivityLine, traced: Traced): ActivityRemedy | undefined {
   if (line.decision === 'allow' || line.lane === 'mcp' || line.lane === 'token') return undefined
   const { host, port, code = '', method, path } = line

@@ -29,12 +29,12 @@ export type ServersFileParts = {
   readonly system: Pick<System, 'random'>
 }
 
-/** `mcp.json`, as the operator reads and changes it. */
+/** I83: `mcp.json`, as the operator reads and changes it. */
 export type ServersFileEditor = {
   /** Without values that look like secrets. @throws mcp_config_invalid when it cannot be read */
   read(): Promise<ServersFile>
   /** With them. */
-  reveal(): Promise<{ readonly content: string; readonly digest: string | null }>
+  whole(): Promise<{ readonly content: string; readonly digest: string | null }>
   check(content: string): Promise<readonly FileProblem[]>
   /** @throws mcp_config_outdated; mcp_config_invalid with every error, a line each */
   write(wanted: z.infer<typeof ServersWrite>, by: string): Promise<ServersSaved>
@@ -53,7 +53,7 @@ export function createServersFile(parts: ServersFileParts): ServersFileEditor {
   }
   return {
     read: () => readFile(parts, file),
-    async reveal() {
+    async whole() {
       const text = readHomeText(parts.home)
       await parts.audit.append({ event: 'operator', did: 'mcp_file_shown', details: file })
       return { content: text ?? '', digest: digestOf(text) }

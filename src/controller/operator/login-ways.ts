@@ -20,7 +20,7 @@ export type LoginWaysParts = {
 }
 
 /**
- * How a page is let in without a link: with what its operator set up when a link had let them in. Who calls here is a stranger: anybody on
+ * I76: How a page is let in without a link: with what its operator set up when a link had let them in. Who calls here is a stranger: anybody on
  * this machine, and no page but ours.
  */
 export function addLoginWays(app: FastifyInstance, { logins, presence, audit, log }: LoginWaysParts): void {

@@ -24,7 +24,7 @@ const Resolution = Query.extend({
 export function addMcpRoutes(app: FastifyInstance, servers: OperatorServers, surface: Surface): void {
   app.get('/v1/mcp/servers', ({ query }) => servers.view(read(ServersQuery, query)))
   app.get('/v1/mcp/file', () => servers.file.read())
-  app.post('/v1/mcp/file/reveal', async (_request, reply) => reply.header('cache-control', 'no-store').send(await servers.file.reveal()))
+  app.post('/v1/mcp/file/reveal', async (_request, reply) => reply.header('cache-control', 'no-store').send(await servers.file.whole()))
   app.post('/v1/mcp/file/check', async ({ body }) => ({ problems: await servers.file.check(read(ServersCheck, body).content) }))
   app.put('/v1/mcp/file', ({ body }) => servers.file.write(read(ServersWrite, body), `PUT /v1/mcp/file on the ${surface}`))
   app.post('/v1/mcp/file/edits', ({ body }) => servers.file.edit(read(ServersEdit, body), `POST /v1/mcp/file/edits on the ${surface}`))

@@ -42,7 +42,7 @@ export type SecretRoutesParts = ApplyParts &
     readonly vaultAddress?: string | undefined
   }
 
-/** The operator's secrets on the page. Values come in by `PUT`, and go out by `copy` alone. I1 */
+/** The operator's secrets on the page. Values come in by `PUT`, and go out by `copy` alone. I1, I82 */
 export function addSecretRoutes(app: FastifyInstance, parts: SecretRoutesParts): void {
   const { desk } = parts
   app.get('/v1/secrets', () => desk.list())

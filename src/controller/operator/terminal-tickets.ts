@@ -10,7 +10,7 @@ export type TerminalUse = { readonly login: Login; readonly session: string; rea
 
 type Kept = { readonly madeMs: number; readonly use: TerminalUse; readonly seenTwice: AbortController; isUsed: boolean }
 
-/** Tickets for the terminals of pages, in memory and as hashes alone: to look one up takes as long whatever is guessed. */
+/** I77: Tickets for the terminals of pages, in memory and as hashes alone: to look one up takes as long whatever is guessed. */
 export class TerminalTickets implements Disposable {
   readonly #system: Pick<System, 'elapsed' | 'random'>
   readonly #kept = new Map<string, Kept>()

@@ -9,7 +9,7 @@ import type { SessionRecord } from './session-parts.ts'
 import { containerDifferences, networkDifferences, type Visit } from './verify.ts'
 
 /**
- * Looks at a session's containers and its jail as they are now: what holds the agent, in words, out of what the engine shows, and every
+ * I84: Looks at a session's containers and its jail as they are now: what holds the agent, in words, out of what the engine shows, and every
  * difference to what was asked for.
  * @throws session_not_running when its agent's container is gone, engine_unavailable
  */

@@ -52,7 +52,7 @@ export type Answering = {
   readonly refused: () => void
 }
 
-/** What is chosen and open of one question, and its answers. */
+/** What is chosen and open of one question, and its answers: each by the digest of its own. I79 */
 export function useAnswering({ card, alike, shown }: Asked, { onAnswered, onSay }: Tell): Answering {
   const end = useRef<HTMLDivElement>(null)
   const [panel, setPanel] = useState<Panel>('answers')

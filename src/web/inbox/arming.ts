@@ -28,7 +28,7 @@ const ARM_MS = APPROVAL_LIMITS.debounceMs
 const EDGE_PIXELS = 1
 
 /**
- * Says when a yes is taken: what is asked was there to its end, in a window that is in front, for `ARM_MS` without a change. Whatever
+ * I78: Says when a yes is taken: what is asked was there to its end, in a window that is in front, for `ARM_MS` without a change. Whatever
  * changes begins that time anew, so that a key or click that was meant for something else allows nothing.
  * @param content all that there is to see, undefined while it is not there
  * @param end what comes after the last of it

@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals'
 import type { QuestionCard } from '../../wire/question-card.ts'
-import { visible } from '../../kernel/visible.ts'
+import { nameOf } from '../parts/exact.tsx'
 import { access } from '../api/client.ts'
 import { hear } from '../api/feed.ts'
 import { isSeenSomewhere, listens } from '../api/listening.ts'
@@ -61,7 +61,7 @@ function createNotices() {
     timer = undefined
     if (Notification.permission !== 'granted' || (await isSeenSomewhere()) || !pending.value.some(({ id }) => id === card.id)) return
     last = performance.now()
-    const name = Array.from(visible(card.asker.sessionName).replaceAll('\n', '\\u{A}')).slice(0, NAME_CHARS_MAX).join('')
+    const name = Array.from(nameOf(card.asker.sessionName)).slice(0, NAME_CHARS_MAX).join('')
     const count = pendingCount.value
     const body = count === 1 ? 'a question waits' : `${count} questions wait`
     const notice = new Notification(name, { body, tag: CHANNEL })

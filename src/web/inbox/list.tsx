@@ -2,7 +2,7 @@ import type { RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { QuestionCard } from '../../wire/question-card.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { now } from '../parts/time.tsx'
 import { claimedByOther } from './claim.ts'
 import type { Group } from './groups.ts'
@@ -122,7 +122,7 @@ function Row({ group: { cards }, onOpen }: { group: Group; onOpen: (id: string) 
           <Countdown card={first} />
         </span>
         <span class="inbox-summary mono">
-          <Exact text={first.summary} />
+          <Name text={first.summary} />
         </span>
         <span class="small quiet inbox-asker">
           <Asker card={first} />
@@ -136,15 +136,15 @@ function Row({ group: { cards }, onOpen }: { group: Group; onOpen: (id: string) 
 export function Asker({ card: { asker } }: { card: QuestionCard }) {
   return (
     <>
-      <Exact text={asker.sessionName} />
+      <Name text={asker.sessionName} />
       {asker.role !== undefined && (
         <>
           {' · '}
-          <Exact text={asker.role} />
+          <Name text={asker.role} />
         </>
       )}
       {' · '}
-      <Exact text={asker.agent} />
+      <Name text={asker.agent} />
     </>
   )
 }

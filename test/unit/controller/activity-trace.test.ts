@@ -102,7 +102,7 @@ test('a host that no rule is about can be allowed, with method and path to narro
   assert.deepEqual(found, { isPossible: true, host: 'new.dev', port: 443, method: 'GET', path: '/user' })
 })
 
-test('a path that an agent chose as a pattern is not offered: a rule for it would be about more', () => {
+test('I86 a path that an agent chose as a pattern is not offered: a rule for it would be about more', () => {
   for (const path of ['/**', '/a*', `/${'x'.repeat(10)}[cut: 2000 characters]`]) {
     const found = remedy({ host: 'new.dev', code: 'host_not_allowed', path })
     assert.deepEqual(found, { isPossible: true, host: 'new.dev', port: 443, method: 'GET' })

@@ -99,7 +99,7 @@ for (const { flag, change } of [
   { flag: 'cpus', change: (host: Host) => (host['NanoCpus'] = 0) },
   { flag: 'pids', change: (host: Host) => (host['PidsLimit'] = -1) },
 ])
-  test(`what was changed in the engine is shown as it is now: ${flag} is open, and told as a difference`, async () => {
+  test(`I84 what was changed in the engine is shown as it is now: ${flag} is open, and told as a difference`, async () => {
     const { open, differences } = await looked((found) => void change((found as { HostConfig: Host }).HostConfig))
     assert.deepEqual(open, [flag])
     assert.ok(differences.some((line) => line.startsWith('agent: HostConfig.')))

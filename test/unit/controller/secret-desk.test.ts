@@ -9,7 +9,8 @@ import { createSecretDesk } from '../../../src/controller/secret-desk.ts'
 import { mappingsOf } from '../../../src/controller/secret-mappings.ts'
 import { createServicePresets } from '../../../src/controller/service-presets.ts'
 import { createSessionSecrets } from '../../../src/controller/session-secrets.ts'
-import { SallyportError } from '../../../src/kernel/errors.ts'
+import { codeOf, SallyportError } from '../../../src/kernel/errors.ts'
+import { LIMITS } from '../../../src/kernel/limits.ts'
 import { Secret } from '../../../src/kernel/secret.ts'
 import { system } from '../../../src/kernel/system.ts'
 import { recordingLog } from '../../support/audit.ts'
@@ -21,13 +22,25 @@ import { unlockWith, vaultHome, type VaultHome } from '../../support/vault.ts'
 const CANARY = 'canary-desk-77d1'
 const NEVER = new AbortController().signal
 
-async function openDesk(home: VaultHome, options: { readonly audit?: (event: AuditEvent) => Promise<void>; passphrase?: string } = {}) {
+type DeskOptions = {
+  readonly audit?: (event: AuditEvent) => Promise<void>
+  readonly passphrase?: string
+  readonly clock?: { now: number }
+}
+
+async function openDesk(home: VaultHome, options: DeskOptions = {}) {
   const unlock = unlockWith(join(home.path, 'vault.key'), options.passphrase)
   const { log } = recordingLog()
   const kept = await openDaemonVault(home.path, unlock, system, log as unknown as Parameters<typeof openDaemonVault>[3])
   const audited: AuditEvent[] = []
   const append = options.audit ?? (async (event: AuditEvent) => void audited.push(event))
-  const desk = createSecretDesk({ ...kept, home: home.path, workspaces: () => [], audit: { append } })
+  const desk = createSecretDesk({
+    ...kept,
+    home: home.path,
+    workspaces: () => [],
+    audit: { append },
+    system: { elapsed: () => options.clock?.now ?? 0 },
+  })
   return { kept, desk, audited, [Symbol.asyncDispose]: () => kept[Symbol.asyncDispose]() }
 }
 
@@ -49,7 +62,7 @@ test('I1 what is listed and what is recorded of a secret is its name and version
   )
 })
 
-test('a copy that cannot be recorded is not given', async () => {
+test('I82 a copy that cannot be recorded is not given', async () => {
   await using home = await vaultHome()
   {
     await using vault = await home.create()
@@ -77,7 +90,7 @@ async function bundleFrom(kept: DaemonVault): Promise<unknown> {
     secrets: [{ name: 'KEY', source: 'vault:KEY' }],
   })
   await using providers = openProviders({ env: {}, vault: kept.vault })
-  const holder = { session: 's-1', workspace: '/work/one', role: 'ci' }
+  const holder = { session: 's-1', workspace: '/srv/one', role: 'ci' }
   return await createSessionSecrets(providers, () => ({ policy, holder }), system).bundle('s-1', NEVER)
 }
 
@@ -98,7 +111,7 @@ test('what was given out last to whom is known to the next daemon too; a look is
   await using setting = await openDesk(home)
   const { at, ...used } = (await setting.desk.list()).secrets[0]?.used ?? { at: 0 }
   assert.ok(at > 0)
-  assert.deepEqual(used, { use: 'credential:api', session: 's-1', workspace: '/work/one', role: 'ci' })
+  assert.deepEqual(used, { use: 'credential:api', session: 's-1', workspace: '/srv/one', role: 'ci' })
   await setting.desk.remove('KEY', 'a test')
   await setting.desk.set('KEY', value('another'), {}, 'a test')
   assert.equal((await setting.desk.list()).secrets[0]?.used, undefined)
@@ -130,6 +143,26 @@ test('a locked vault gives nothing until its passphrase comes, and a wrong one c
   await desk.unlock(new Secret('passphrase', 'five words by sheer chance'), 'a test')
   await assert.rejects(desk.unlock(new Secret('passphrase', 'another wrong one'), 'a test'), { code: 'vault_key_wrong' })
   assert.equal((await kept.vault.get('KEY')).reveal(), CANARY)
+})
+
+test('guesses at the passphrase are recorded, one at a time, and wait longer and longer; the right one is not looked at before', async () => {
+  await using home = await vaultHome()
+  await (await home.create('passphrase'))[Symbol.asyncDispose]()
+  const clock = { now: 0 }
+  await using setting = await openDesk(home, { passphrase: 'not the one that it has', clock })
+  const { desk, audited } = setting
+  const guess = (text = 'another wrong one') => desk.unlock(new Secret('passphrase', text), 'a test')
+  const [first, second] = await Promise.allSettled([guess(), guess()])
+  assert.deepEqual(
+    [first, second].map((one) => one.status === 'rejected' && codeOf(one.reason)),
+    ['vault_key_wrong', 'vault_locked'],
+  )
+  for (let wrong = 2; wrong <= LIMITS.unlockGuessesFree + 1; wrong += 1) await assert.rejects(guess(), { code: 'vault_key_wrong' })
+  await assert.rejects(guess('five words by sheer chance'), { code: 'vault_locked' })
+  assert.equal(audited.length, LIMITS.unlockGuessesFree + 1)
+  clock.now += LIMITS.approverWaitMinMs
+  assert.equal((await guess('five words by sheer chance')).state, 'open')
+  assert.doesNotMatch(JSON.stringify(audited), /wrong one|sheer/)
 })
 
 test('who uses a secret is told from every layer of the operator’s, and a layer that cannot be read is told', async () => {
