@@ -31,6 +31,10 @@ export const OPERATOR_LIMITS = {
   webHeadMs: 5_000,
   webRequestMs: 15_000,
   webKeepAliveMs: 30_000,
+  /** What is answered without a login is taken so soon, or its connection is closed. */
+  webStrangerMs: 15_000,
+  /** One part of a path: the id of a credential has up to 1,023 bytes (WebAuthn Level 3 §4), as base64url. */
+  operatorPathPartCharsMax: 1_400,
   /** From the moment a page asks for a terminal to its WebSocket, and such tickets that wait: the oldest gives way. */
   pageTerminalTicketMs: 30_000,
   pageTerminalTicketsMax: 32,

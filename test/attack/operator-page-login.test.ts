@@ -143,3 +143,44 @@ test('once its feed has ended a page is idle from then on', async () => {
   clock.pass(LIMITS.loginIdleMs + 1)
   assert.throws(() => operator.logins.check(token), { code: 'login_required' })
 })
+
+for (const target of ['/%zz', '/v1/questions/%ff', '/%c0%af..', `/v1/questions/${'a'.repeat(LIMITS.operatorPathPartCharsMax + 1)}`])
+  test(`${JSON.stringify(target.slice(0, 24))}, which no route is found for, is answered as everything else is`, async () => {
+    clock.pass(61_000)
+    const bearer = `authorization: Bearer ${operator.login()}`
+    const asked = (host: string, ...more: readonly string[]) =>
+      rawAnswer(port, [`GET ${target} HTTP/1.1`, `host: ${host}`, 'connection: close', ...more])
+    for (const [answer, status, code] of [
+      [await asked(`evil.test:${port}`, bearer), 403, 'origin_refused'],
+      [await asked(own(), bearer, 'origin: https://evil.test'), 403, 'origin_refused'],
+      [await asked(own()), 401, 'login_required'],
+      [await asked(own(), bearer), 400, 'usage'],
+    ] as const) {
+      assert.equal(statusOf(answer), status, answer)
+      assert.match(answer, new RegExp(`"code":"${code}"`))
+      assert.match(answer, /content-security-policy: default-src 'none'/i)
+      assert.match(answer, /x-content-type-options: nosniff/i)
+      assert.ok(!answer.includes(target), 'nothing of it is repeated')
+    }
+  })
+
+test('what nobody expects of a listener is refused without a word that could be read elsewhere', async () => {
+  const answer = await getRaw('/v1/sessions', 'GET', `authorization: Bearer ${operator.login()}`, 'expect: something')
+  assert.equal(statusOf(answer), 417)
+  assert.match(answer, /cross-origin-resource-policy: same-origin/i)
+})
+
+test('who takes a file of the page and does not read it keeps no connection', async (t) => {
+  const size = 32 * 1024 * 1024
+  const file = { type: 'text/javascript', bodies: { identity: Buffer.alloc(size, 'a') }, isImmutable: true, etag: '"1"' } as const
+  await using other = await openOperator({ system: clock, files: new Map([['/large.js', file]]) })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const socket = connect(other.web.port, '127.0.0.1').on('error', () => undefined)
+  socket.write(`GET /large.js HTTP/1.1\r\nhost: localhost:${other.web.port}\r\n\r\n`)
+  await once(socket, 'readable')
+  t.mock.timers.tick(LIMITS.webStrangerMs)
+  let bytes = 0
+  socket.on('data', (data: Buffer) => (bytes += data.length))
+  await once(socket, 'close')
+  assert.ok(bytes < size, `${bytes} were sent`)
+})

@@ -178,6 +178,10 @@ const BROKEN: readonly Sent[] = [
   { why: 'text that is no number', bytes: [frame(FIN | TEXT, Buffer.from('{"typed":"harm"}'))] },
   { why: 'to have shown more than was sent', bytes: [frame(FIN | TEXT, Buffer.from('9999999'))] },
   { why: 'a flood of texts', bytes: Array.from({ length: 5_000 }, () => frame(FIN | TEXT, Buffer.from('harm'))) },
+  {
+    why: 'pings, which no page can, to be answered without end',
+    bytes: Array.from({ length: 5_000 }, () => frame(FIN | 9, Buffer.alloc(125))),
+  },
   { why: 'a type of frame that there is none of', bytes: [frame(FIN | BINARY, Buffer.from([99, 0, 0, 0, 0]))] },
   { why: 'a frame that only the daemon sends', bytes: [frame(FIN | BINARY, Buffer.from([1, 0, 0, 0, 1, 65]))] },
   { why: 'a size that no terminal has', bytes: [frame(FIN | BINARY, Buffer.from([3, 0, 0, 0, 2, 123, 125]))] },

@@ -1,5 +1,6 @@
 /** Answers of passkeys that no honest browser and authenticator give, or that were given for something else. */
 import assert from 'node:assert/strict'
+import { request as httpRequest } from 'node:http'
 import { after, before, test } from 'node:test'
 import type { PasskeyRequest, ProofAsked } from '../../src/wire/passkeys.ts'
 import type { Question } from '../../src/wire/question.ts'
@@ -33,7 +34,7 @@ async function call(
   const response = await fetch(`${operator.web.url}${path}`, {
     method,
     headers: { 'content-type': 'application/json', ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }) },
-    body: JSON.stringify(body),
+    ...(body !== undefined && { body: JSON.stringify(body) }),
   })
   return { status: response.status, body: await response.json() }
 }
@@ -262,3 +263,94 @@ test('I75 with a passkey registered, the password lets no other in, removes none
   const told = own.audited.flatMap((event) => (event.event === 'config_changed' ? [`${event.did} ${event.what}`] : []))
   assert.deepEqual(told, [`registered passkey ${first.id} "first"`, `registered passkey ${second.id} "second"`])
 })
+
+/** The moment after a proof has been looked at, whatever it took. */
+async function endedWhenProven<T>(work: () => Promise<T>): Promise<T> {
+  const { presence, logins } = operator
+  const prove = presence.prove.bind(presence)
+  const { id } = logins.check(token)
+  const ending: typeof prove = async (...given) => {
+    const evidence = await prove(...given)
+    logins.end(id)
+    return evidence
+  }
+  Object.assign(presence, { prove: ending })
+  try {
+    return await work()
+  } finally {
+    Object.assign(presence, { prove })
+    token = operator.login()
+  }
+}
+
+test('I51 a login that is ended while its proof is looked at allows nothing, and changes nothing', async () => {
+  const question = await asked()
+  const response = passkey.use(await challengeFor(question))
+  await endedWhenProven(() => assert.rejects(answered(question, response)))
+  const path = `/v1/passkeys/${passkey.id}`
+  const wish = { name: 'of nobody' }
+  const made = await call('POST', '/v1/presence/challenge', { method: 'PATCH', path, body: wish })
+  const proof = { kind: 'passkey', response: passkey.use((made.body as { passkey: PasskeyRequest }).passkey) }
+  await endedWhenProven(() => assert.rejects(call('PATCH', path, { ...wish, proof })))
+  // Another call shows that both were dealt with.
+  assert.equal((await call('GET', '/v1/passkeys', undefined)).status, 200)
+  assert.equal(stateOf(question), 'pending')
+  assert.notEqual(operator.presence.passkeys.view().passkeys[0]?.name, 'of nobody')
+})
+
+test('I75 of two that are registered at once without a proof one is, and one with the longest id that there is can be removed', async () => {
+  await using own = await openOperator({ system: clock })
+  const bearer = own.login()
+  const longest = 1_023
+  const stolen = [softwarePasskey(own.web.url, longest), softwarePasskey(own.web.url, longest)]
+  const { passkeys } = own.presence
+  const made = stolen.map((one) => one.make(passkeys.creation('login', own.web.url)))
+  const results = await Promise.allSettled(made.map((response, at) => passkeys.register('login', `number ${at}`, response)))
+  assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  const [kept] = passkeys.view().passkeys
+  const held = stolen.find(({ id }) => id === kept?.id) as SoftwarePasskey
+  const send = async (method: string, path: string, body: object) =>
+    await fetch(`${own.web.url}${path}`, {
+      method,
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
+      body: JSON.stringify(body),
+    })
+  const path = `/v1/passkeys/${held.id}`
+  const ways = (await (await send('POST', '/v1/presence/challenge', { method: 'DELETE', path, body: {} })).json()) as ProofAsked
+  const proof = { kind: 'passkey', response: held.use(ways.passkey as PasskeyRequest) }
+  assert.equal((await send('DELETE', path, { proof })).status, 200)
+  assert.deepEqual(passkeys.view().passkeys, [])
+})
+
+test('a login alone starts no session with a policy that it chose, and a proof for one file is none for another', async () => {
+  const wish = { workspace: '/work', policy: ['/work/wide.yaml'], command: [], tty: false, selftest: true }
+  const path = '/v1/sessions'
+  const start = async (body: object) => {
+    const response = await fetch(`${operator.web.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      body: JSON.stringify(body),
+    })
+    // Lines, of a session that this daemon does not have.
+    return { status: response.status, text: await response.text() }
+  }
+  for (const policy of [wish.policy, { 0: '/work/wide.yaml' }, undefined, null])
+    assert.match((await start({ ...wish, policy })).text, /presence_required/)
+  const proofFor = async (policy: readonly string[]) => {
+    const { body } = await call('POST', '/v1/presence/challenge', { method: 'POST', path, body: { ...wish, policy } })
+    return { kind: 'passkey', response: passkey.use((body as { passkey: PasskeyRequest }).passkey) }
+  }
+  assert.equal((await start({ ...wish, proof: await proofFor(['/work/narrow.yaml']) })).status, 403)
+  assert.equal((await start({ ...wish, proof: await proofFor(wish.policy) })).status, 200)
+  // With what the operator's own files give it, and on the socket, it is started as ever.
+  assert.equal((await start({ ...wish, policy: [] })).status, 200)
+  assert.equal(await onSocket(path, wish), 200)
+})
+
+function onSocket(path: string, body: object): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>()
+  const asking = httpRequest({ socketPath: operator.socket, path, method: 'POST', headers: { 'content-type': 'application/json' } })
+  asking.on('response', (answer) => resolve(answer.resume().statusCode ?? 0)).on('error', reject)
+  asking.end(JSON.stringify(body))
+  return promise
+}

@@ -30,8 +30,8 @@ export type SoftwarePasskey = {
 const VERIFIED = 0x05
 const ATTESTED = 0x40
 
-export function softwarePasskey(origin: string): SoftwarePasskey {
-  const id = randomBytes(32)
+export function softwarePasskey(origin: string, idBytes = 32): SoftwarePasskey {
+  const id = randomBytes(idBytes)
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   let counter = 0
   let user: string | undefined

@@ -5,10 +5,11 @@ import { SallyportError } from '../../kernel/errors.ts'
 import { PresenceProof, type Tier } from '../../wire/question.ts'
 import { canonicalJson } from '../approvals/canonical.ts'
 import type { Presence, ProofPurpose } from '../presence/presence.ts'
-import { goneSignal, refuseForeign } from './proofs.ts'
+import { proven, refuseForeign } from './proofs.ts'
 import { rowOf, type RoutePresence, type Surface } from './route-table.ts'
 import { read } from './session-routes.ts'
 
+const NamesPolicy = z.looseObject({ policy: z.unknown().optional() })
 const Act = z.looseObject({ proof: PresenceProof.exactOptional() })
 
 /**
@@ -19,13 +20,11 @@ export function requirePresence(app: FastifyInstance, presence: Presence, surfac
   app.addHook('preHandler', async (request, reply) => {
     const wanted = rowOf(request)?.presence
     const tier = wanted === undefined ? undefined : tierOfAct(wanted, presence)
-    if (tier === undefined) return
+    if (tier === undefined || (wanted === 'session' && (surface === 'socket' || !namesPolicy(request.body)))) return
     const { proof = { kind: 'key' }, ...body } = read(Act, request.body ?? {})
     refuseForeign(proof, surface, 'give the password, or use a passkey')
     if (tier !== 'T0' && proof.kind === 'key') throw presenceRequired(tier)
-    const purpose = purposeOf(request.method, request.url, body)
-    const evidence = await presence.prove(tier, proof, purpose, goneSignal(reply))
-    presence.redeem(evidence, tier, purpose)
+    await proven(presence, { tier, proof, purpose: purposeOf(request.method, request.url, body) }, request, reply)
     request.body = body
   })
 }
@@ -36,6 +35,7 @@ export function tierOfAct(wanted: RoutePresence, { has }: Pick<Presence, 'has'>)
     case 'proof':
       return 'T1'
     case 'act':
+    case 'session':
       return has.password || has.passkey ? 'T1' : 'T0'
     // I75
     case 'strongest':
@@ -45,6 +45,12 @@ export function tierOfAct(wanted: RoutePresence, { has }: Pick<Presence, 'has'>)
     default:
       return undefined
   }
+}
+
+/** A session's own layer can be as wide as a change of any other. Without one it has what the operator's files give it. */
+function namesPolicy(body: unknown): boolean {
+  const { policy } = read(NamesPolicy, body ?? {})
+  return !Array.isArray(policy) || policy.length > 0
 }
 
 /** What a proof for a call is given for: exactly this call. `digest` is SHA-256, hex, of its canonical JSON (RFC 8785). */

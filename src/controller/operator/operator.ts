@@ -25,6 +25,8 @@ export async function openOperatorApi(
     bodyLimit: LIMITS.operatorBodyBytesMax,
     forceCloseConnections: true,
     exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: LIMITS.operatorPathPartCharsMax },
+    frameworkErrors: (error, _request, reply) => void sendProblem(reply, unreadablePath(error), log),
   })
   answerWithProblems(app, log)
   onlyListed(app, 'socket')
@@ -78,7 +80,12 @@ export function problemOf(error: unknown): {
   return { status: 500, code: 'internal', detail: `a fault of the daemon itself (${codeOf(error)})`, hint: 'its log has more' }
 }
 
-function sendProblem(reply: FastifyReply, error: unknown, log: Log): FastifyReply {
+/** Of a path that no route can be found for. Nothing of it is repeated: it may be from a stranger. */
+export function unreadablePath(cause: unknown): SallyportError {
+  return new SallyportError('usage', 'the path of the request cannot be read', { cause })
+}
+
+export function sendProblem(reply: FastifyReply, error: unknown, log: Log): FastifyReply {
   const problem = problemOf(error)
   if (problem.code === 'internal') log.error({ err: error }, 'a call of the operator failed')
   return reply.status(problem.status).type('application/problem+json').send(problem)

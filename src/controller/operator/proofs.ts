@@ -1,7 +1,7 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SallyportError } from '../../kernel/errors.ts'
-import type { Answer, PresenceProof } from '../../wire/question.ts'
-import type { ProofPurpose } from '../presence/presence.ts'
+import type { Answer, PresenceEvidence, PresenceProof, Tier } from '../../wire/question.ts'
+import type { Presence, ProofPurpose } from '../presence/presence.ts'
 import type { Surface } from './route-table.ts'
 
 /** A page knows no process: one that it names would be a guess at somebody's. @throws presence_required */
@@ -20,4 +20,20 @@ export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController()
   reply.raw.on('close', () => gone.abort(new SallyportError('input_ended', 'the operator left before the proof was complete')))
   return gone.signal
+}
+
+/**
+ * Evidence that is used up, of a call that still counts: a proof takes a while, and the login that it came with may have ended meanwhile.
+ * @throws presence_failed, login_required
+ */
+export async function proven(
+  presence: Pick<Presence, 'prove' | 'redeem'>,
+  { tier, proof, purpose }: { readonly tier: Tier; readonly proof: PresenceProof; readonly purpose: ProofPurpose },
+  { login }: FastifyRequest,
+  reply: FastifyReply,
+): Promise<PresenceEvidence> {
+  const evidence = await presence.prove(tier, proof, purpose, goneSignal(reply))
+  presence.redeem(evidence, tier, purpose)
+  login?.ended.throwIfAborted()
+  return evidence
 }

@@ -5,7 +5,7 @@ import { AnswerRequest, ClaimRequest, OPERATOR_HEADER, PasswordRequest, Question
 import type { Audit } from '../../audit/audit.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Presence } from '../presence/presence.ts'
-import { answerPurpose, goneSignal, refuseForeign } from './proofs.ts'
+import { answerPurpose, proven, refuseForeign } from './proofs.ts'
 import { inEvents, inLines, type Say } from './line-answers.ts'
 import type { Surface } from './route-table.ts'
 import { read } from './session-routes.ts'
@@ -41,9 +41,7 @@ export function addQuestionRoutes(app: FastifyInstance, { approvals, presence, a
     if (answer.decision === 'allow') claims.take(id, answer.digest, by)
     try {
       const { tier } = approvals.get(id)
-      const purpose = answerPurpose(id, answer)
-      const evidence = await presence.prove(tier, proof, purpose, goneSignal(reply))
-      presence.redeem(evidence, tier, purpose)
+      const evidence = await proven(presence, { tier, proof, purpose: answerPurpose(id, answer) }, request, reply)
       return await approvals.answer(id, answer, evidence, by)
     } finally {
       claims.release(id, by)

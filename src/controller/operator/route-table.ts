@@ -8,9 +8,10 @@ export type Surface = 'socket' | 'web'
  * What a call has to prove besides that it comes from the operator (the socket's owner, or a login): nothing more, or the tier that the
  * question asks for. Asked for before its handler is reached: the password or a passkey, always (`proof`) or where the operator has one
  * (`act`); for what would lower what the operator has, a passkey where there is one, else the password where that is (`strongest`). A
- * first password is set with a passkey where there is one; with a password before, the handler asks for that (`password`).
+ * first password is set with a passkey where there is one; with a password before, the handler asks for that (`password`). A session that
+ * is started on the page with files for its policy is an `act` (`session`): they may be anybody's.
  */
-export type RoutePresence = 'T0' | 'question' | 'password' | 'act' | 'strongest' | 'proof'
+export type RoutePresence = 'T0' | 'question' | 'password' | 'act' | 'session' | 'strongest' | 'proof'
 
 type Row = {
   readonly presence: RoutePresence
@@ -30,7 +31,7 @@ export const ROUTES: Readonly<Record<string, Row>> = {
   'GET /v1/activity/series': { presence: 'T0', on: ['web'] },
   'GET /v1/activity/:session/:request': { presence: 'T0', on: ['web'] },
   'GET /v1/sessions': { presence: 'T0', on: BOTH },
-  'POST /v1/sessions': { presence: 'T0', on: BOTH },
+  'POST /v1/sessions': { presence: 'session', on: BOTH },
   'GET /v1/sessions/:id': { presence: 'T0', on: BOTH },
   'GET /v1/sessions/:id/wait': { presence: 'T0', on: BOTH },
   'GET /v1/sessions/:id/logs': { presence: 'T0', on: BOTH },

@@ -7,7 +7,7 @@ import { LIMITS } from '../../kernel/limits.ts'
 import type { Log } from '../../kernel/log.ts'
 import { addLoginRoute } from './login-routes.ts'
 import type { Login, Logins } from './logins.ts'
-import { answerWithProblems, refuseUpgrade, type TakeUpgrade } from './operator.ts'
+import { answerWithProblems, refuseUpgrade, sendProblem, unreadablePath, type TakeUpgrade } from './operator.ts'
 import { codingFor, type PageFile } from './page-files.ts'
 import { DOCUMENT_POLICY, PAGE_HEADERS, refuseForeign, refuseForeignSocket } from './page-request.ts'
 import { onlyListed, rowOf } from './route-table.ts'
@@ -45,16 +45,27 @@ export async function openWeb(options: WebOptions): Promise<Web> {
     logger: false,
     bodyLimit: LIMITS.operatorBodyBytesMax,
     exposeHeadRoutes: false,
-    routerOptions: { ignoreTrailingSlash: false },
+    routerOptions: { ignoreTrailingSlash: false, maxParamLength: LIMITS.operatorPathPartCharsMax },
+    // A path that is none is answered before any hook is reached.
+    frameworkErrors(error, request, reply) {
+      try {
+        enter(request, reply)
+        sendProblem(reply, unreadablePath(error), options.log)
+      } catch (refusal) {
+        discourage(options, request, reply, refusal)
+        sendProblem(reply, refusal, options.log)
+      }
+    },
   })
   answerWithProblems(app, options.log)
   app.removeContentTypeParser('text/plain')
   app.decorateRequest('login', undefined)
   let port = options.port
-  app.addHook('onRequest', async (request, reply) => {
+  const enter = (request: FastifyRequest, reply: FastifyReply): void => {
     for (const [name, value] of Object.entries(PAGE_HEADERS)) reply.raw.setHeader(name, value)
     letIn(options, request, reply, port)
-  })
+  }
+  app.addHook('onRequest', async (request, reply) => enter(request, reply))
   app.addHook('onError', async (request, reply, error) => discourage(options, request, reply, error))
   onlyListed(app, 'web', (path) => options.files?.has(path) === true)
   options.addRoutes(app)
@@ -78,7 +89,7 @@ export async function openWeb(options: WebOptions): Promise<Web> {
 function letIn({ logins, files }: WebOptions, request: FastifyRequest, reply: FastifyReply, port: number): void {
   const isFile = request.method === 'GET' && files?.has(request.url.split('?')[0] ?? '') === true
   refuseForeign(request.raw, port, isFile)
-  if (isFile || rowOf(request)?.isOpen === true) return
+  if (isFile || rowOf(request)?.isOpen === true) return endSoon(reply)
   request.login = logins.check(bearerOf(request.raw))
   const { ended, id } = request.login
   const call = logins.hold(id)
@@ -89,6 +100,12 @@ function letIn({ logins, files }: WebOptions, request: FastifyRequest, reply: Fa
     ended.removeEventListener('abort', end)
     call[Symbol.dispose]()
   })
+}
+
+/** Whoever is not let in takes what they asked for, or lose their connection: there are only so many, and the operator needs one. */
+function endSoon({ raw }: FastifyReply): void {
+  const late = setTimeout(() => raw.destroy(), LIMITS.webStrangerMs).unref()
+  raw.on('close', () => clearTimeout(late))
 }
 
 type Upgrade = { readonly request: IncomingMessage; readonly socket: Duplex; readonly head: Buffer; readonly port: number }
@@ -174,6 +191,8 @@ async function bind(host: string, port: number, handler: Handler): Promise<Serve
     },
     handler,
   )
+  // Nobody who means this listener expects anything (RFC 9110 §10.1.1) but to go on.
+  server.on('checkExpectation', (_request, response: ServerResponse) => response.writeHead(417, PAGE_HEADERS).end())
   server.maxConnections = LIMITS.webConnectionsMax
   server.maxRequestsPerSocket = LIMITS.webRequestsPerConnectionMax
   server.listen({ host, port })

@@ -134,9 +134,12 @@ class KeyRing implements Passkeys {
     this.#refuseDamaged()
     const { said, challenge } = readAttestation(response)
     const origin = this.#challenges.creation.take(challenge, { for: 'creation', login })
+    const isFirst = !this.isAny()
     const made = await checkAttestation(said, { challenge, origin })
     return await this.#turns.take(never, async () => {
       this.#refuseFull()
+      // What let in the first lets in no second.
+      if (isFirst && this.isAny()) throw worthless('another passkey was registered meanwhile')
       if (this.#all().some(({ id }) => id === made.id)) throw invalid('this passkey is registered already', 'rename it, or use another')
       const fresh: PasskeyRecord = { ...made, name, createdAt: this.#parts.system.now(), transports: said.response.transports }
       await this.#write([...this.#all(), fresh])

@@ -1,7 +1,8 @@
 import { signal } from '@preact/signals'
 import type { PullView, SessionView, UpRequest } from '../../wire/operator.ts'
-import { Problem, send } from '../api/client.ts'
+import { call, Problem, send } from '../api/client.ts'
 import { jsonLinesOf } from '../api/events.ts'
+import { prove } from '../presence/prove.ts'
 
 /** A session on its way up, in this tab: it goes on when another view is looked at, and is undone when the tab goes. */
 export type StartRun = {
@@ -30,7 +31,7 @@ export async function start(request: UpRequest): Promise<SessionView | undefined
   }
   startRun.value = { request, steps: [], pulls: {}, cancel: () => stop.abort() }
   try {
-    const { body } = await send('POST', '/v1/sessions', request, stop.signal)
+    const { body } = await sent(request, stop.signal)
     if (body === null) throw new TypeError('the answer has no body')
     for await (const one of jsonLinesOf(body)) {
       const { step, pull, session, problem } = one as Line
@@ -50,9 +51,29 @@ export async function start(request: UpRequest): Promise<SessionView | undefined
       'see its log; start it again: sallyport daemon',
     )
   } catch (error) {
-    if (stop.signal.aborted) startRun.value = undefined
+    if (stop.signal.aborted || isLeft(error)) startRun.value = undefined
     else if (error instanceof Problem) change({ problem: error })
     else change({ problem: new Problem(0, 'daemon_unavailable', 'the daemon was lost while the session came up: nothing of it is left') })
     return undefined
   }
+}
+
+/** Files for its policy are the operator's wish only with a proof, where there is something to prove it with. */
+async function sent(request: UpRequest, stop: AbortSignal): Promise<Response> {
+  const [verb, path] = ['POST', '/v1/sessions'] as const
+  try {
+    return await send(verb, path, request, stop)
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'presence_required') throw error
+  }
+  return await prove({
+    does: 'Start a session with policy files of its own',
+    ways: () => call('POST', '/v1/presence/challenge', { method: verb, path, body: request }),
+    send: (proof) => send(verb, path, { ...request, proof }, stop),
+  })
+}
+
+/** The operator left the dialog: nothing was started. */
+function isLeft(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'AbortError'
 }

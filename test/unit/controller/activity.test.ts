@@ -218,6 +218,7 @@ test('property: what is counted over time is what was sent, of each session and 
 test('of lines that a gate made as long as they may be no more is kept than is shown', () => {
   const before = heapBytes()
   const activity = at()
+
   for (let seq = 1; seq <= 200; seq += 1) {
     const long = `${seq}${'x'.repeat(30_000)}`
     const texts = Object.fromEntries(
