@@ -90,6 +90,9 @@ async function fill(fields: Readonly<Record<string, string>>): Promise<void> {
   await tab.getByRole('heading', { name: 'New session' }).waitFor()
   const more = tab.getByText('More', { exact: true })
   if (!(await tab.getByLabel('Command').isVisible())) await more.click()
+  // What was filled in before is kept by the form.
+  for (const label of ['Workspace', 'Name', 'Role', 'Policies of this session', 'Image', 'Command', 'Environment'])
+    await tab.getByLabel(label, { exact: true }).fill(fields[label] ?? '')
   for (const [label, text] of Object.entries(fields)) await tab.getByLabel(label, { exact: true }).fill(text)
 }
 
