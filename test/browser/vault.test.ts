@@ -223,6 +223,7 @@ test('a vault whose lock was changed is closed, and is opened by its passphrase 
   await page.place.must(['secret', 'rotate-key', '--to', 'passphrase', '--passphrase-file', file])
   rmSync(file)
   await tab.goto(`${page.url}/#/inbox`)
+  await tab.getByRole('heading', { name: 'Inbox', level: 1 }).waitFor()
   await open()
   await tab.getByRole('heading', { name: 'The vault is closed' }).waitFor()
   await inspect('vault-locked')
