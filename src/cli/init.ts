@@ -13,7 +13,8 @@ languages install from, where its git remote is, and what the harness needs. It 
 .git/config, and runs nothing of the workspace. A policy that is there already is left alone.
 
   --workspace DIR    default: the current folder
-  --harness NAME     claude, codex, gemini, opencode, copilot, cursor, or your own (default: what the workspace's files tell)
+  --harness NAME     claude, codex, gemini, opencode, copilot, cursor, your own, or plain for none (default: what the workspace's
+                     files tell)
   --print            print the policy and write nothing
   --force            replace the policy that is there; it is kept beside, as policy.yaml.before-N
 

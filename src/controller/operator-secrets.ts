@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Audit } from '../audit/audit.ts'
+import type { System } from '../kernel/system.ts'
 import type { DaemonVault } from './daemon-vault.ts'
 import type { SecretRoutesParts } from './operator/secret-routes.ts'
 import type { Providers } from './providers/providers.ts'
@@ -22,13 +23,14 @@ export type OperatorSecretsParts = {
   readonly sessions: Sessions
   readonly providers: Providers
   readonly audit: Audit
+  readonly system: System
   /** Of a HashiCorp Vault, where one is set. */
   readonly vaultAddress: string | undefined
 }
 
 /** What the operator's routes about secrets work on. */
 export function operatorSecretsOf(parts: OperatorSecretsParts): SecretRoutesParts {
-  const { home, packageRoot, env, kept, state, secrets, sessions, providers, audit, vaultAddress } = parts
+  const { home, packageRoot, env, kept, state, secrets, sessions, providers, audit, system, vaultAddress } = parts
   const { file, unlock, vault, changes, uses } = kept
   const workspaces = (): string[] => sessions.list().map(({ workspace }) => workspace)
   return {
@@ -40,7 +42,7 @@ export function operatorSecretsOf(parts: OperatorSecretsParts): SecretRoutesPart
     providers,
     audit,
     vaultAddress,
-    desk: createSecretDesk({ home, file, unlock, vault, changes, uses, audit, workspaces }),
+    desk: createSecretDesk({ home, file, unlock, vault, changes, uses, audit, system, workspaces }),
     presets: createServicePresets([join(packageRoot, 'policies'), join(home, 'policies')]),
     livePolicies: () => state.live().map(({ id, name }) => ({ id, name, policy: () => entitledOf(id, home, state).policy })),
   }

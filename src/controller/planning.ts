@@ -5,7 +5,7 @@ import { codeOf, SallyportError } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import { shown } from '../kernel/shown.ts'
 import type { System } from '../kernel/system.ts'
-import { formatDiagnostic, isForGate, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
+import { formatDiagnostic, isForGate, isOfGateAlone, loadPolicy, type Policy, type SecretGrant } from '../policy/policy.ts'
 import type { SecretHolder } from '../wire/secret-holder.ts'
 import { refuseMissingSecrets, sessionServers, withServers, type UserPlace } from './mcp-servers/mcp-servers.ts'
 import type { PlannedServers, ServersQuery } from './mcp-servers/operator-servers.ts'
@@ -153,7 +153,7 @@ async function planOf(
     sidecar: { image: parts.images.sidecar, ...parts.gate },
     filesystem: { workspace: policy.filesystem.workspace, hide: policy.filesystem.hide, git_metadata: policy.filesystem.gitMetadata },
     requiresLease: policy.isLeaseRequired,
-    warnings: [...policy.warnings.map(formatDiagnostic), ...(kept?.notes ?? [])],
+    warnings: [...policy.warnings.filter((one) => !isOfGateAlone(one)).map(formatDiagnostic), ...(kept?.notes ?? [])],
   }
 }
 

@@ -3,12 +3,13 @@ import { basename } from 'node:path'
 import type { Audit } from '../audit/audit.ts'
 import { codeOf, SallyportError } from '../kernel/errors.ts'
 import type { Secret } from '../kernel/secret.ts'
-import { system } from '../kernel/system.ts'
+import { system, type System } from '../kernel/system.ts'
 import { lockMethodOf, scopeOfFolder, scopeOfWorkspace, type SecretRow, type Vault } from '../vault/vault.ts'
 import type { SecretsView, SecretView, VaultStateView } from '../wire/secrets.ts'
 import type { DaemonVault } from './daemon-vault.ts'
 import { makeVault } from './make-vault.ts'
 import { policyRoles, policyWorkspaces } from './secret-mappings.ts'
+import { createUnlockGuesses } from './unlock-guesses.ts'
 
 export type SecretDeskParts = Omit<DaemonVault, typeof Symbol.asyncDispose> & {
   /** `$SALLYPORT_HOME` */
@@ -16,6 +17,7 @@ export type SecretDeskParts = Omit<DaemonVault, typeof Symbol.asyncDispose> & {
   /** Workspaces of sessions, by their real paths. */
   readonly workspaces: () => readonly string[]
   readonly audit: Pick<Audit, 'append'>
+  readonly system: Pick<System, 'elapsed'>
 }
 
 /** All but the value: what is left out stays as it is. A scope of a workspace may be written with its folder. */
@@ -43,12 +45,13 @@ export type SecretDesk = {
   copy(key: string, by: string): Promise<Secret>
   /** Whether it is there and whole, told without giving it. @throws secret_missing, vault_corrupt */
   look(key: string): Promise<void>
-  /** @throws vault_key_wrong, vault_locked, vault_missing */
+  /** A wrong passphrase is recorded too, and has the next ones wait. @throws vault_key_wrong, vault_locked, vault_missing */
   unlock(passphrase: Secret | undefined, by: string): Promise<VaultStateView>
 }
 
 export function createSecretDesk(parts: SecretDeskParts): SecretDesk {
   const { file, uses, audit } = parts
+  const guesses = createUnlockGuesses(parts.system)
   const opened = async (): Promise<Vault> => {
     const found = await parts.vault.opened()
     if (found !== undefined) return found
@@ -89,10 +92,20 @@ export function createSecretDesk(parts: SecretDeskParts): SecretDesk {
       found.get(key)
     },
     async unlock(passphrase, by) {
-      const { method } = await parts.vault.unlock(passphrase)
+      const { method } = await guesses.take(() => unlockRecorded(parts, passphrase, by))
       await audit.append({ event: 'operator', did: 'vault_unlocked', details: `${basename(file)}, ${method}, by ${by}` })
       return await stateOf(parts)
     },
+  }
+}
+
+async function unlockRecorded({ vault, file, audit }: SecretDeskParts, passphrase: Secret | undefined, by: string): Promise<Vault> {
+  try {
+    return await vault.unlock(passphrase)
+  } catch (error) {
+    if (codeOf(error) === 'vault_key_wrong')
+      await audit.append({ event: 'operator', did: 'vault_unlock_failed', details: `${basename(file)}, by ${by}` })
+    throw error
   }
 }
 

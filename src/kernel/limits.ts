@@ -175,6 +175,8 @@ export const LIMITS = {
   auditRetireMs: 600_000,
   /** Events that one call of `sallyport audit` lists, and how often `tail --follow` looks for new ones at least. */
   auditListMax: 100_000,
+  /** Characters of lines that a search of the audit holds at once, over what it gives. */
+  auditHeldCharsMax: 16 * 1024 * 1024,
   auditFollowMs: 1_000,
   /** Lines that wait for one copy of the audit (syslog, OTLP): beyond, the oldest are left out of the copy. */
   auditCopyQueueBytesMax: 16 * 1024 * 1024,

@@ -80,6 +80,8 @@ export const OPERATOR_LIMITS = {
   /** Requests and connections of all sessions that the page's live list goes back to, and one text in it. */
   activityLinesMax: 10_000,
   activityTextCharsMax: 2_048,
+  /** Of what is neither a path nor a list: a name of a host has 253. */
+  activityWordCharsMax: 256,
   /** Of them in one answer. */
   activityPageMax: 1_000,
   /** Bytes of the newest chains of sessions that the daemon reads at its start, to have what was before. */

@@ -8,11 +8,19 @@ import { suffixBelow } from './public-suffixes.ts'
 import type { ParsedRule } from './ranking.ts'
 import type { Upstream } from './routes.ts'
 
+/** What an `ask` is told of, as nobody is there to be asked where a gate runs alone. */
+const ALONE = 'action: ask is refused while no controller is there to ask'
+
+/** Of no concern where a controller is there. */
+export function isOfGateAlone({ message }: Diagnostic): boolean {
+  return message.endsWith(ALONE)
+}
+
 /** What is allowed but unwise in one field of a rule, whatever the others are. */
 export function lintRule({ rule, host, ports }: ParsedRule): Diagnostic[] {
   const found: string[] = []
   for (const method of rule.methods ?? []) found.push(...lintMethod(method))
-  if (rule.action === 'ask') found.push('action: ask is refused while no controller is there to ask')
+  if (rule.action === 'ask') found.push(ALONE)
   if (rule.action !== 'deny') found.push(...lintOpened(rule))
   if (rule.action === 'allow') {
     for (const path of rule.paths ?? []) if (isWide(path)) found.push(`path "${path}" matches nearly every path`)

@@ -46,7 +46,7 @@ export function looksSecret(name: string, value: string): boolean {
 }
 
 /** `NAME=value`, as options, variables, queries and connection strings have it. */
-const ASSIGNED = /(?:^|[\s;&?'"])-{0,2}([A-Za-z][A-Za-z0-9_.-]*)=([^\s;&'"]+)/g
+const ASSIGNED = /(?:^|[\s;&?#'"])-{0,2}([A-Za-z][A-Za-z0-9_.-]*)=([^\s;&'"]+)/g
 /** `Name: value`, a field of HTTP. */
 const FIELD = /^([A-Za-z][A-Za-z0-9-]*):(?!\/\/)\s*([^]+)$/
 const OPTION = /^-{1,2}([A-Za-z][A-Za-z0-9_-]*)(?:=([^]*))?$/

@@ -38,6 +38,7 @@ export type {
   TunnelDecision,
 } from './model.ts'
 export { isForGate, isUseOfGate } from './grants.ts'
+export { isOfGateAlone } from './lints.ts'
 export { closedPolicy } from './closed.ts'
 export { classifyAddress, parseAddressRange } from './addresses.ts'
 export { formatDiagnostic, formatPlace } from './assemble.ts'

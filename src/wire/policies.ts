@@ -62,6 +62,7 @@ export type ChangeWish = z.infer<typeof ChangeWish>
 
 /** A change as it was looked at: of this file, and to this one. */
 export const ChangeRequest = ChangeWish.extend({
+  target: z.string().min(1).max(8_192),
   before: Sha256.exactOptional(),
   after: Sha256,
   expiresAt: z.int().min(0).exactOptional(),
@@ -205,6 +206,8 @@ export type ChangeDetail = {
   readonly target: string
   readonly appliedAt: number
   readonly revertedAt?: number
+  /** An agent proposed it: it is taken back as a proposal. */
+  readonly isProposed?: true
   readonly diff: Section
 }
 

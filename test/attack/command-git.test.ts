@@ -30,7 +30,7 @@ const READING = [
   ['git', 'log', '-p'],
   ['git', 'show'],
   ['git', 'branch', '--list'],
-  ['git', 'blame', 'a.txt'],
+  ['git', 'blame', '-s', 'a.txt'],
   ['git', 'stash', 'list'],
   ['git', 'grep', 'one'],
   ['git', '-C', '.', 'diff', '--stat'],
@@ -98,7 +98,7 @@ const PLANTS: readonly {
       ['git', 'diff'],
       ['git', 'log', '-p'],
       ['git', 'show'],
-      ['git', 'blame', 'a.txt'],
+      ['git', 'blame', '-s', 'a.txt'],
       ['git', 'stash', 'show'],
     ],
   },
@@ -238,7 +238,7 @@ test('what a hardened git runs is in what is shown, and the rest of its answer i
     ['git', 'show'],
     ['git', 'status'],
     ['git', 'grep', 'two'],
-    ['git', 'blame', 'a.txt'],
+    ['git', 'blame', '-s', 'a.txt'],
   ])
     assert.equal((await setting.run({ argv })).stdout, setting.git(...argv.slice(1)), argv.join(' '))
   setting.git('stash')

@@ -163,6 +163,26 @@ for (const { what, to, cut } of [
   })
 }
 
+test('I81 what runs by rules that end is cut when they end, by every way, and nothing new begins by them', async () => {
+  const timed = (of: Record<string, string>, until: string): string =>
+    policy({
+      rules: Object.fromEntries(Object.entries(of).map(([id, rule]) => [id, rule.replace('action: allow', `action: allow, ${until}`)])),
+    })
+  assert.ok(await setting.gate.setPolicy(policy()))
+  const all = new Map<RunningName, Running>()
+  for (const name of RUNNING_NAMES) all.set(name, await RUNNING[name](setting, peers))
+  assert.ok(await setting.gate.setPolicy(timed(RULES, `expires: "${new Date(Date.now() + 1_000).toISOString()}"`)))
+  for (const [name, running] of all) if (!OF_ROUTE.includes(name)) await running.closed
+  const begun = (await setting.gate.audit()).length
+  for (const name of ['events by CONNECT', 'a stream that is no HTTP'] as const) await assert.rejects(RUNNING[name](setting, peers), name)
+  // Whatever is read anew from the same file, what ended stays so.
+  assert.ok(await setting.gate.setPolicy(timed(RULES, 'expires: "2020-01-01T00:00:00Z"')))
+  await assert.rejects(RUNNING['a tunnel that nobody looks into'](setting, peers))
+  const since = (await setting.gate.audit()).slice(begun)
+  assert.ok(since.length > 0 && since.every(({ decision }) => decision !== 'allow'))
+  for (const running of all.values()) running.end()
+})
+
 test('I18 a policy with an error cuts nothing', async () => {
   assert.ok(await setting.gate.setPolicy(policy()))
   const running = await RUNNING['events by CONNECT'](setting, peers)

@@ -2,94 +2,129 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
+import { LIMITS } from '../../src/kernel/limits.ts'
 import type { Question, QuestionWish } from '../../src/wire/question.ts'
-import { commandSubject, deny, evidenceFor, SHA, wishOf } from '../support/approvals.ts'
+import { allow as allowOnce, commandSubject, deny, evidenceFor, SHA, wishOf } from '../support/approvals.ts'
 import { eventually } from '../support/eventually.ts'
-import { openInboxPage, type InboxPage } from '../support/inbox-page.ts'
-import { inspectView } from '../support/operator-page.ts'
-import { HOSTILE_TEXTS } from '../support/questions.ts'
+import { allow, armed, articleIn, isSo, openInboxPage, toTheEnd, type InboxPage } from '../support/inbox-page.ts'
+import { inPage, inspectView } from '../support/operator-page.ts'
+import { hostileWishes } from '../support/questions.ts'
 
 const LONG_MS = 300_000
+/** As many as may wait. */
+const COUNT = LIMITS.questionsPendingMax
 /** What shows as nothing, or turns what stands around it. */
 const UNSEEN = /[\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/u
-/** A browser whose operator agreed to notifications, and who can look away. */
-const NOTIFICATIONS = `
-  globalThis.notified = []
-  globalThis.Notification = class extends EventTarget {
-    static permission = 'granted'
-    constructor(title, { body }) {
-      super()
-      globalThis.notified.push([title, body])
-      globalThis.lastNotice = this
-    }
-    close() {}
-  }
-  let isHidden = false
-  Object.defineProperty(document, 'visibilityState', { get: () => (isHidden ? 'hidden' : 'visible') })
-  globalThis.hide = (is) => {
-    isHidden = is
-    document.dispatchEvent(new Event('visibilitychange'))
-  }
-`
+const NOTIFICATIONS = inPage('notifications.js')
 let page: InboxPage
 let tab: Page
 
 before(async () => {
   page = await openInboxPage()
+  tab = await page.openTab()
 })
 beforeEach(async () => {
   page.clear()
-  tab = await page.openTab()
+  await page.loadAnew(tab)
 })
-afterEach(async () => {
-  await tab.context().close()
-  assert.deepEqual(page.faults, [])
-})
+afterEach(() => assert.deepEqual(page.faults, []))
 after(() => page[Symbol.asyncDispose]())
 
 const ask = (more: Parameters<typeof wishOf>[0] = {}) => page.operator.ask(wishOf({ expiresInMs: LONG_MS, ...more }))
-const article = (on = tab): Locator => on.getByRole('article', { name: 'Question' })
+const article = (on = tab): Locator => articleIn(on)
 const button = (name: string | RegExp, on = tab): Locator => article(on).getByRole('button', { name, exact: typeof name === 'string' })
-const body = (on = tab): Locator => article(on).getByRole('region', { name: 'What is asked' })
 const rows = (on = tab): Locator => on.getByRole('list', { name: /^Questions that wait/ }).getByRole('listitem')
 const stateOf = ({ id }: Question): string => page.operator.approvals.get(id).state
 /** A question that is longer than the window. */
 const longSubject = () =>
   commandSubject(['long'], { environment: Object.fromEntries(Array.from({ length: 80 }, (_, at) => [`VARIABLE_${at}`, 'value'])) })
-/** Presses what says yes, once it is taken. */
-async function allow(name: string, on = tab): Promise<void> {
-  await toTheEnd(on)
-  await article(on).locator('button[aria-disabled="false"]', { hasText: name }).click()
-}
-async function toTheEnd(on = tab): Promise<void> {
-  await article(on).getByRole('button', { name: 'Show all of it' }).waitFor()
-  await body(on).focus()
-  await on.keyboard.press('End')
+/** Looks at the one that has this in its line, and an offer. */
+async function pickOffered(text: string): Promise<void> {
+  await rows().filter({ hasText: text }).filter({ hasText: 'offer' }).getByRole('button').click()
 }
 
+test('what was is listed with who, how and what became of it', async () => {
+  const { question, outcome } = await ask({ subject: commandSubject(['past']) })
+  await allow(tab, 'Allow once')
+  await outcome
+  await page.operator.approvals.consume(question.id, question.digest)
+  await page.operator.approvals.finished(question.id, { exitCode: 3 })
+  await tab.getByRole('link', { name: 'Recent' }).click()
+  const line = tab.getByRole('row').filter({ hasText: 'past' })
+  await line.getByText('ended with 3').waitFor()
+  assert.match(await line.innerText(), /allowed once[^]*page \w+, by T0/)
+  await inspectView(tab, 'inbox-recent')
+  await line.getByRole('button').click()
+  await tab.getByRole('dialog', { name: 'What was asked' }).getByText('"past"').waitFor()
+  await tab.keyboard.press('Escape')
+  await tab.getByRole('link', { name: 'Waiting' }).click()
+})
+
+test('of a thousand questions a hundred are drawn, keys go through all of them, and a press turns to the others', async () => {
+  const each = (_: unknown, at: number): QuestionWish =>
+    wishOf({ session: `s-many-${Math.floor(at / 50)}`, subject: commandSubject([`c-${COUNT + at}`]), expiresInMs: LONG_MS })
+  await page.askAll(Array.from({ length: COUNT }, each))
+  await tab.getByText(`${COUNT} questions wait`).waitFor()
+  assert.equal(await rows().count(), 100)
+  const names = page.programs()
+  const shown = (at: number): Promise<void> => article().getByText(`"${names[at]}"`).waitFor()
+  await rows().nth(98).getByRole('button').click()
+  await shown(98)
+  for (const at of [99, 100]) {
+    await tab.keyboard.press('j')
+    await shown(at)
+  }
+  await tab.locator('.inbox-row[aria-current]', { hasText: names[100] ?? '' }).waitFor()
+  assert.equal(await rows().count(), 100)
+  await tab.keyboard.press('d')
+  await tab.getByText(`Denied: ${names[100]}`).waitFor()
+  await tab.keyboard.press('k')
+  await shown(99)
+  await rows().nth(99).locator('[aria-current]').waitFor()
+  await allow(tab, 'Allow once')
+  await tab.getByText(`Allowed: ${names[99]}`).waitFor()
+  for (const first of [102, 202]) {
+    await tab.getByRole('button', { name: 'The next 100 of' }).click()
+    await rows()
+      .first()
+      .getByText(names[first] ?? '')
+      .waitFor()
+  }
+  await tab.getByRole('button', { name: 'The 100 before' }).click()
+  await rows()
+    .first()
+    .getByText(names[102] ?? '')
+    .waitFor()
+  await ask({ subject: commandSubject(['the-last']) })
+  await tab.getByRole('button', { name: /^\d+ new$/ }).click()
+  await rows().last().getByText('the-last').waitFor()
+})
+
 test('I78 a yes is taken 400 ms after all of a question is there, and from no press that began before', async () => {
-  await tab.clock.install()
+  const timed = await page.openTab()
+  await timed.clock.install()
   const { question, outcome } = await ask()
-  await article().getByText('"view"').waitFor()
-  await tab.clock.pauseAt(Date.now() + 60_000)
-  const yes = button('Allow once')
-  await toTheEnd()
-  await tab.getByText('A moment.').waitFor()
+  await article(timed).getByText('"view"').waitFor()
+  await timed.clock.pauseAt(Date.now() + 60_000)
+  const yes = button('Allow once', timed)
+  await toTheEnd(timed)
+  await timed.getByText('A moment.').waitFor()
   await yes.click({ force: true })
-  await tab.keyboard.press('a')
-  await tab.getByText('Not allowed: A moment.').waitFor()
-  await tab.clock.runFor(390)
+  await timed.keyboard.press('a')
+  await timed.getByText('Not allowed: A moment.').waitFor()
+  await timed.clock.runFor(390)
   // Held down from before: the button and the key.
   await yes.dispatchEvent('pointerdown')
-  await tab.keyboard.down('a')
-  await tab.clock.runFor(20)
+  await timed.keyboard.down('a')
+  await timed.clock.runFor(20)
   assert.equal(await yes.getAttribute('aria-disabled'), 'false')
-  await tab.keyboard.down('a')
+  await timed.keyboard.down('a')
   await yes.dispatchEvent('click')
   assert.equal(stateOf(question), 'claimed')
-  await tab.keyboard.up('a')
-  await tab.keyboard.press('a')
+  await timed.keyboard.up('a')
+  await timed.keyboard.press('a')
   assert.equal((await outcome).decision, 'allow')
+  await timed.context().close()
 })
 
 test('I78 a yes is not taken of what is not seen to its end, nor after the window was left, and a no always is', async () => {
@@ -98,7 +133,7 @@ test('I78 a yes is not taken of what is not seen to its end, nor after the windo
   await button('Allow once').click({ force: true })
   await tab.keyboard.press('a')
   await tab.getByText('Not allowed: There is more').waitFor()
-  await toTheEnd()
+  await toTheEnd(tab)
   await tab.locator('button:has-text("Allow once")[aria-disabled="false"]').waitFor()
   await tab.evaluate('dispatchEvent(new Event("blur"))')
   assert.equal(await button('Allow once').getAttribute('aria-disabled'), 'true')
@@ -112,18 +147,17 @@ test('I78 a yes is not taken of what is not seen to its end, nor after the windo
 
 test('what arrives moves neither the selection, the focus nor the list, and says how many came', async () => {
   await page.askAll(Array.from({ length: 12 }, (_, at) => wishOf({ subject: commandSubject([`first-${at}`]), expiresInMs: LONG_MS })))
-  await rows().nth(11).waitFor()
-  await tab.getByRole('button', { name: /^\d new$/ }).click()
-  await tab.getByRole('button', { name: /^\d new$/ }).waitFor({ state: 'detached' })
+  await page.loadAnew(tab)
   await rows().nth(1).getByRole('button').click()
-  await article().getByText('"first-1"').waitFor()
+  const [, second = ''] = page.programs()
+  await article().getByText(`"${second}"`).waitFor()
   const focused = 'document.activeElement.getAttribute("aria-label")'
   assert.equal(await tab.evaluate(focused), 'What is asked')
   await page.askAll(Array.from({ length: 3 }, (_, at) => wishOf({ subject: commandSubject([`later-${at}`]), expiresInMs: LONG_MS })))
   await tab.getByRole('button', { name: '3 new' }).waitFor()
   assert.equal(await tab.evaluate('document.querySelector(".inbox-scroll").scrollTop'), 0)
   assert.equal(await tab.evaluate(focused), 'What is asked')
-  assert.match(await tab.locator('.inbox-row[aria-current]').innerText(), /first-1/)
+  assert.ok((await tab.locator('.inbox-row[aria-current]').innerText()).includes(second))
   await tab.getByRole('button', { name: '3 new' }).click()
   await tab.getByRole('button', { name: '3 new' }).waitFor({ state: 'detached' })
 })
@@ -164,7 +198,7 @@ test('all is done by keys: down, up, into it, to its end, yes; the next one is n
 
 test('a message goes with a no to whoever asked', async () => {
   const { outcome } = await ask()
-  await article().waitFor()
+  await armed(tab)
   await tab.keyboard.press('m')
   await tab.getByLabel('For the agent').fill('use the API')
   await tab.keyboard.press('Enter')
@@ -185,7 +219,7 @@ test('I79 of equal questions those that are chosen are answered, each by its dig
   await bundle.getByText('| second').waitFor()
   await inspectView(tab, 'inbox-bundle')
   await bundle.getByRole('checkbox').nth(1).check()
-  await allow('Allow once (2)')
+  await allow(tab, 'Allow once (2)')
   assert.deepEqual(await Promise.all(alike.slice(0, 2).map(async ({ outcome }) => (await outcome).decision)), ['allow', 'allow'])
   assert.equal(stateOf((alike[2] as (typeof alike)[0]).question), 'pending')
   assert.equal(stateOf(odd.question), 'pending')
@@ -207,14 +241,14 @@ test('a rule is remembered as it was offered or narrower, and a wider one is ref
   const field = tab.getByLabel('Rule: requests')
   assert.deepEqual(JSON.parse(await field.inputValue()), JSON.parse(rule))
   await field.fill(rule.replace('[443]', '[443, 8443]'))
-  await allow('Allow and remember')
+  await allow(tab, 'Allow and remember')
   await article().getByText('it has more ports').first().waitFor()
   assert.deepEqual(page.operator.approvals.remembered(), [])
   await inspectView(tab, 'inbox-remember')
   const narrower = JSON.stringify({ ...(JSON.parse(rule) as object), paths: ['/me'] })
   await field.fill(narrower)
   await tab.getByLabel('It ends after').selectOption('1 day')
-  await allow('Allow and remember')
+  await allow(tab, 'Allow and remember')
   await eventually(() => assert.equal(stateOf(question), 'approved'))
   const [kept] = page.operator.approvals.remembered()
   assert.equal(kept?.rule, narrower)
@@ -222,22 +256,22 @@ test('a rule is remembered as it was offered or narrower, and a wider one is ref
 })
 
 test('of two operators one wins, and the other is told who has it and how it ended', async () => {
-  const other = await page.openTab()
+  const other = await page.openBeside(tab.context())
   const { question } = await ask()
   await article().waitFor()
   await button('Remember…', other).click()
   await article()
     .getByText(/page \w+ has it in hand/)
     .waitFor()
-  await toTheEnd()
+  await toTheEnd(tab)
   await tab.keyboard.press('a')
   await tab.getByText(/Not allowed: page \w+ has it/).waitFor()
-  await allow('Allow and remember', other)
+  await allow(other, 'Allow and remember')
   await article()
     .getByText(/It is over: allowed and remembered, by page/)
     .waitFor()
   assert.equal(stateOf(question), 'approved')
-  await other.context().close()
+  await other.close()
 })
 
 test('one that expires while it is looked at says so, and keeps its place until it is left', async () => {
@@ -251,53 +285,33 @@ test('one that expires while it is looked at says so, and keeps its place until 
   await article().getByText('"after"').waitFor()
 })
 
-test('an offer is said and never chosen', async () => {
+test('after three equal noes, and after five equal yeses to what is not dangerous, the same for the session is offered and never chosen', async () => {
   const { approvals } = page.operator
-  for (let at = 0; at < 3; at += 1) {
-    const { question } = await ask({ subject: commandSubject(['again']) })
-    await eventually(() => approvals.answer(question.id, deny(question), evidenceFor(question.digest)))
+  const answered = async (count: number, wish: Parameters<typeof wishOf>[0], by: typeof deny): Promise<void> => {
+    const asked = []
+    for (let at = 0; at < count; at += 1) asked.push((await ask(wish)).question)
+    for (const question of asked) await eventually(() => approvals.answer(question.id, by(question), evidenceFor(question.digest)))
   }
+  await answered(3, { subject: commandSubject(['again']) }, deny)
   await ask({ subject: commandSubject(['again']) })
-  await rows().last().getByRole('button').click()
+  await pickOffered('again')
   await article().getByText('You denied the last 3 like it').waitFor()
   await inspectView(tab, 'inbox')
-})
-
-test('of 150 questions 100 are drawn, moved through and answered, and the rest is a press away', async () => {
-  const wishes = (count: number, from: number): QuestionWish[] =>
-    Array.from({ length: count }, (_, at) =>
-      wishOf({ session: `s-many-${Math.floor((at + from) / 50)}`, subject: commandSubject([`c-${at + from}`]), expiresInMs: LONG_MS }),
-    )
-  await page.askAll(wishes(100, 0))
-  await rows().nth(99).waitFor()
-  await rows().nth(97).getByRole('button').click()
-  await article().getByText('"c-97"').waitFor()
-  for (let at = 0; at < 2; at += 1) await tab.keyboard.press('j')
-  await article().getByText('"c-99"').waitFor()
-  await tab.keyboard.press('d')
-  await tab.getByText('Denied: c-99').waitFor()
-  await page.askAll(wishes(50, 100))
-  await tab.getByText('149 questions wait').waitFor()
-  assert.equal(await rows().count(), 100)
-  await tab.getByRole('button', { name: 'Show 49 more of 49' }).click()
-  await rows().nth(148).waitFor()
-})
-
-test('what was is listed with who, how and what became of it', async () => {
-  const { question, outcome } = await ask({ subject: commandSubject(['past']) })
-  await allow('Allow once')
-  await outcome
-  await page.operator.approvals.consume(question.id, question.digest)
-  await page.operator.approvals.finished(question.id, { exitCode: 3 })
-  await tab.getByRole('link', { name: 'Recent' }).click()
-  const line = tab.getByRole('row').filter({ hasText: 'past' })
-  await line.getByText('ended with 3').waitFor()
-  assert.match(await line.innerText(), /allowed once[^]*page \w+, by T0/)
-  await inspectView(tab, 'inbox-recent')
-  await line.getByRole('button').click()
-  await tab.getByRole('dialog', { name: 'What was asked' }).getByText('"past"').waitFor()
-  await tab.keyboard.press('Escape')
-  await tab.getByRole('link', { name: 'Waiting' }).click()
+  const wish = { subject: commandSubject(['often']) }
+  await answered(4, wish, allowOnce)
+  const fifth = await ask(wish)
+  assert.equal(fifth.question.offer, undefined)
+  await eventually(() => approvals.answer(fifth.question.id, allowOnce(fifth.question), evidenceFor(fifth.question.digest)))
+  const sixth = await ask(wish)
+  await pickOffered('often')
+  await article().getByText('You allowed the last 5 like it').waitFor()
+  assert.match(stateOf(sixth.question), /pending|claimed/)
+  await allow(tab, 'Allow for the session')
+  assert.equal((await sixth.outcome).decision, 'allow')
+  assert.equal((await approvals.ask(wishOf(wish), new AbortController().signal)).decision, 'allow')
+  const dangerous = { subject: commandSubject(['rm']), risk: { level: 'dangerous' as const, reasons: ['it removes'] } }
+  await answered(5, dangerous, allowOnce)
+  assert.equal((await ask(dangerous)).question.offer, undefined)
 })
 
 test('a change of a file is shown as its diff', async () => {
@@ -310,28 +324,12 @@ test('a change of a file is shown as its diff', async () => {
 
 test('I85 texts of agents in every field are shown escaped, and run nothing', async () => {
   const alert = '<img src=x onerror="globalThis.wasRun = true">'
-  for (const text of [...HOSTILE_TEXTS, alert].filter((one) => !one.includes('\x00'))) {
-    const name = text.slice(0, 200)
-    const asker = { session: 's-evil', sessionName: name, workspace: `/w/${name}`, role: name, agent: name }
-    const command = commandSubject(['x', text], {
-      cwd: { path: `/c/${name}`, device: '1', inode: '2' },
-      environment: { EVIL: text },
-      secrets: [name],
-    })
-    await ask({ asker, subject: command, reason: text, rule: text, nearMiss: text, risk: { level: 'dangerous', reasons: [text] } })
-  }
-  const domain = {
-    kind: 'domain',
-    rule: alert,
-    lane: alert,
-    host: `\u202e${alert}`,
-    port: 1,
-    method: alert,
-    path: `/\u200b${alert}`,
-  } as const
-  await ask({ subject: domain })
-  await ask({ subject: { kind: 'proposal', of: 'skill', target: `/t/\u202e${alert}`, diff: `+${alert}\u2066`, after: SHA } })
-  const count = HOSTILE_TEXTS.length + 2
+  const wishes = hostileWishes(alert)
+  await page.askAll(wishes.map((wish) => ({ ...wish, expiresInMs: LONG_MS })))
+  await rows()
+    .nth(wishes.length - 1)
+    .waitFor()
+  const count = wishes.length
   for (let at = 0; at < count; at += 1) {
     await button(/^Show all of it/).click()
     await article().getByRole('region', { name: 'All of it, as JSON' }).waitFor()
@@ -366,24 +364,24 @@ test('a notification names the session and nothing of the agent, and comes only 
   await watched.context().close()
 })
 
-test('of the hidden tabs of a browser one listens and tells; one that is seen again knows all that waits', async () => {
+test('of the hidden tabs of a browser one listens and tells; one that is seen again knows all that waits, and how what it showed ended', async () => {
   const first = await page.openTab(NOTIFICATIONS)
   const second = await page.openBeside(first.context(), NOTIFICATIONS)
+  const { question } = await ask({ subject: commandSubject(['unheard']) })
+  await article(second).waitFor()
   for (const one of [first, second]) await one.evaluate('globalThis.hide(true)')
   await isSo(
     second,
     'navigator.locks.query().then(({ held, pending }) => [held, pending].every((all) => all.some(({ name }) => name === "sallyport-listens-hidden")))',
   )
+  await eventually(() => page.operator.approvals.answer(question.id, deny(question), evidenceFor(question.digest)))
   await ask()
   await isSo(first, 'globalThis.notified.length === 1')
   assert.equal(await second.evaluate('globalThis.notified.length'), 0)
   await isSo(second, 'document.title.startsWith("(1) ")')
   await second.evaluate('globalThis.hide(false)')
-  await article(second).waitFor()
+  await article(second).getByText('It is over: denied once').waitFor()
+  await rows(second).filter({ hasText: 'denied once' }).getByText('unheard').waitFor()
+  assert.equal(await rows(second).count(), 2)
   await first.context().close()
 })
-
-/** Waits until an expression holds in a tab: the page's policy lets no function wait in it. */
-async function isSo(on: Page, expression: string): Promise<void> {
-  await eventually(async () => assert.equal(await on.evaluate(expression), true, expression))
-}

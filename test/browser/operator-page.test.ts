@@ -1,7 +1,7 @@
 /** The operator's page in Chromium, against the real daemon: that it loads, and nothing else than it. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { inspectView, openOperatorPage, type OperatorPage } from '../support/operator-page.ts'
+import { inspectView, openOperatorPage, watchedTab, type OperatorPage } from '../support/operator-page.ts'
 
 const FIRST_LOAD_BYTES_MAX = 120_000
 
@@ -13,7 +13,9 @@ before(async () => {
 after(() => page[Symbol.asyncDispose]())
 
 test('I87 a link of sallyport open logs a tab in, and is neither in its address nor in its history', async () => {
-  const tab = await page.openTab()
+  const tab = await watchedTab(page.browser, page.url, page.faults)
+  await tab.goto((await page.place.must(['open', '--print'])).trim())
+  await tab.getByRole('navigation', { name: 'Views' }).waitFor()
   assert.equal(new URL(tab.url()).hash, '#/inbox')
   await tab.getByText('live', { exact: true }).waitFor()
   assert.equal(await tab.evaluate('history.length'), 2)

@@ -48,7 +48,6 @@ before(async () => {
     place.write(join(workspace, '.sallyport', 'policy.yaml'), OWN)
   })
   tab = await page.openTab()
-  tab.setDefaultTimeout(6_000)
 })
 after(() => page[Symbol.asyncDispose]())
 
@@ -56,7 +55,7 @@ const editor = () => tab.getByRole('textbox', { name: 'Policy', exact: true })
 const show = (part: string) => tab.goto(`${page.url}/#/policies/${part}`)
 
 test('a rule is added by the keyboard alone, with what the schema completes, looked at as a diff and saved; comments stay', async () => {
-  await show('files')
+  await Promise.all([tab.waitForResponse(/policies\/schema$/), show('files')])
   await editor().click()
   await tab.keyboard.press('ControlOrMeta+Home')
   for (let line = 0; line < 3; line += 1) await tab.keyboard.press('ArrowDown')
@@ -184,7 +183,7 @@ test('a workspace’s own policy is shown, trusted as it is, and never written; 
 test('history has the change with its diff, takes it back, and the file is as it was', async () => {
   await show('history')
   await tab
-    .getByRole('button', { name: /^look at the change page-/ })
+    .getByRole('button', { name: /^Look at the change page-/ })
     .first()
     .click()
   const dialog = tab.getByRole('dialog', { name: 'A change of a policy' })

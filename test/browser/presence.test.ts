@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test'
 import type { Browser, CDPSession, Page } from 'playwright-core'
 import { ROOT } from '../../scripts/steps.ts'
 import { readPage } from '../../src/controller/operator/page-files.ts'
+import { APPROVAL_LIMITS } from '../../src/kernel/approval-limits.ts'
 import { SallyportError } from '../../src/kernel/errors.ts'
 import { LIMITS } from '../../src/kernel/limits.ts'
 import type { UpRequest } from '../../src/wire/operator.ts'
@@ -15,9 +16,10 @@ import { openBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { openOperator, type Operator } from '../support/operator.ts'
 import { inspectView } from '../support/operator-page.ts'
-import { PASSWORD } from '../support/presence.ts'
+import { PASSWORD, standingClock } from '../support/presence.ts'
 import { HOSTILE_TEXTS } from '../support/questions.ts'
 
+const clock = standingClock()
 let operator: Operator
 let browser: Browser
 let tab: Page
@@ -28,7 +30,7 @@ const parts = new AsyncDisposableStack()
 const faults: string[] = []
 
 before(async () => {
-  operator = parts.use(await openOperator({ files: readPage(path.join(ROOT, 'dist', 'page')) }))
+  operator = parts.use(await openOperator({ system: clock, files: readPage(path.join(ROOT, 'dist', 'page')) }))
   browser = parts.use(await openBrowser({ args: [] })).browser
   tab = await openTab()
   devices = await tab.context().newCDPSession(tab)
@@ -43,7 +45,6 @@ after(async () => {
 async function openTab(): Promise<Page> {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, reducedMotion: 'reduce' })
   const opened = await context.newPage()
-  opened.setDefaultTimeout(5_000)
   opened.on('pageerror', (error) => faults.push(`exception: ${error.message}`))
   opened.on('console', (message) => {
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
@@ -202,11 +203,6 @@ async function asked(): Promise<Question> {
   return question
 }
 
-/** An answer is refused so soon after its question is shown that nobody can have read it. */
-async function shownLongEnough(): Promise<void> {
-  await tab.waitForTimeout(450)
-}
-
 async function answer(question: Question, change: { to?: Question; meant?: object; sent?: object } = {}): Promise<number> {
   const plain = ({ id, digest }: Question) => ({ id, digest })
   const { meant = { scope: 'once' }, sent = meant, to = question } = change
@@ -219,7 +215,8 @@ const stateOf = ({ id }: Question): string => operator.approvals.get(id).state
 test('what a passkey proved for one question, scope or rule answers no other', async () => {
   const [one, other] = [await asked(), await asked()]
   const remembered = { scope: 'remember', rule: 'ls -la' }
-  await shownLongEnough()
+  // An answer is refused so soon after its question is shown that nobody can have read it.
+  clock.pass(APPROVAL_LIMITS.debounceMs)
   assert.equal(await answer(one, { to: other }), 403)
   assert.equal(await answer(one, { sent: { scope: 'session' } }), 403)
   assert.equal(await answer(one, { meant: remembered, sent: { ...remembered, rule: 'ls **' } }), 403)
@@ -247,7 +244,7 @@ test('after a reload the tab is out, and is let in by passkey, or by password', 
   await tab.getByText('the password is wrong').waitFor()
   assert.equal(await field.inputValue(), '')
   // The wait after a wrong one.
-  await tab.waitForTimeout(1_050)
+  clock.pass(1_000)
   await field.fill(PASSWORD)
   await field.press('Enter')
   await tab.getByRole('navigation', { name: 'Views' }).waitFor()
@@ -295,7 +292,7 @@ test('another tab is ended from here, and is out at once; the last passkey goes 
   await eventually(() => assert.equal(operator.logins.list().length, 1))
   for (const name of ['green key', 'laptop']) {
     await tab.getByRole('button', { name: `Remove ${name}` }).click()
-    const sure = tab.getByRole('dialog', { name: 'Remove a passkey' })
+    const sure = tab.getByRole('dialog', { name: 'Remove this passkey?' })
     await sure.waitFor()
     assert.equal(await sure.getByText('It is the last one').count(), name === 'laptop' ? 1 : 0)
     await sure.getByRole('button', { name: 'Remove' }).click()

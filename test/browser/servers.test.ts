@@ -20,7 +20,6 @@ before(async () => {
   await page.place.must(['secret', 'set', 'GITHUB_TOKEN'], VALUE)
   await page.place.must(['secret', 'set', 'GITLAB_TOKEN'], VALUE)
   tab = await page.openTab()
-  tab.setDefaultTimeout(8_000)
 })
 after(() => page[Symbol.asyncDispose]())
 

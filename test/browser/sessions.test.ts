@@ -90,6 +90,9 @@ async function fill(fields: Readonly<Record<string, string>>): Promise<void> {
   await tab.getByRole('heading', { name: 'New session' }).waitFor()
   const more = tab.getByText('More', { exact: true })
   if (!(await tab.getByLabel('Command').isVisible())) await more.click()
+  // What was filled in before is kept by the form.
+  for (const label of ['Workspace', 'Name', 'Role', 'Policies of this session', 'Image', 'Command', 'Environment'])
+    await tab.getByLabel(label, { exact: true }).fill(fields[label] ?? '')
   for (const [label, text] of Object.entries(fields)) await tab.getByLabel(label, { exact: true }).fill(text)
 }
 
@@ -165,7 +168,7 @@ test('a preview shows what a session could reach, use and see, and starts nothin
 
 test('a session started from the form runs as the form says, and its page shows the flags that the engine has', async () => {
   await press('Start')
-  await tab.getByRole('heading', { name: 'main' }).waitFor({ timeout: 40_000 })
+  await tab.getByRole('heading', { name: 'main', exact: true, level: 1 }).waitFor({ timeout: 40_000 })
   ;[session] = (await sessions()) as [SessionView]
   assert.equal(session.workspace, workspace)
   const sandbox = tab.getByRole('region', { name: 'Sandbox' })
@@ -219,13 +222,13 @@ test('a lease that is revoked on the page lets nothing through any more, and the
   await tab.getByText('Leases', { exact: true }).click()
   await tab
     .getByRole('region', { name: 'Leases' })
-    .getByRole('button', { name: /^revoke the lease/ })
+    .getByRole('button', { name: /^Revoke the lease/ })
     .click()
-  await press('Leave it')
+  await press('Cancel')
   assert.equal(await fetched(), '200')
   await tab
     .getByRole('region', { name: 'Leases' })
-    .getByRole('button', { name: /^revoke the lease/ })
+    .getByRole('button', { name: /^Revoke the lease/ })
     .click()
   await press('Revoke it')
   await tab.locator(`[data-session="${session.id}"]`).getByText('lease revoked').waitFor()
@@ -239,7 +242,7 @@ test('a session that is stopped leaves no container and no network, what was pla
   await capture('git', ['-C', join(workspace, 'nested'), 'init', '-q'])
   writeFileSync(join(workspace, 'nested', 'file'), 'x')
   assert.notDeepEqual(await leftOf(`label=sallyport.session=${session.id}`), [])
-  await press('stop main')
+  await press('Stop main')
   await press('Stop it')
   const told = tab.getByRole('dialog', { name: 'Look at this in the workspace' })
   await told

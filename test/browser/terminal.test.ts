@@ -19,7 +19,6 @@ credentials:
 secrets:
   - {name: API_KEY, source: "vault:API_KEY", resources: [inject]}
 `
-const WAIT_MS = 15_000
 /** Resident memory of the daemon after a flood, above what it had. */
 const FLOOD_GROWTH_KB_MAX = 120_000
 
@@ -35,7 +34,6 @@ before(async () => {
   })
   workspace = await page.place.workspace('first\u202Eproject', { 'package.json': '{}', '<img src=x onerror=alert(1)>.csproj': '' })
   tab = await page.openTab({ permissions: ['clipboard-read', 'clipboard-write'] })
-  tab.setDefaultTimeout(WAIT_MS)
 })
 after(() => page[Symbol.asyncDispose]())
 

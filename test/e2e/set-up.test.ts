@@ -86,8 +86,8 @@ test('where installing is forbidden, missing clients are named with the packages
   const env = { ...FORBIDDEN, PATH: folder.path }
   const { code, stderr } = await capture(process.execPath, [join(ROOT, 'scripts', 'clients.ts')], { env })
   assert.equal(code, 1)
-  assert.match(stderr, /curl, wget, git, openssl, python3, squid, certutil, pass, .*tmux, .*chromium: needed by the tests/)
-  assert.match(stderr, /install.* curl.* libnss3-tools.* chromium/)
+  assert.match(stderr, /curl, wget, git, openssl, python3, squid, certutil, pass, .*tmux, .*chromium-headless-shell: needed by the tests/)
+  assert.match(stderr, /install.* curl.* libnss3-tools.* chromium-headless-shell/)
   assert.doesNotMatch(stderr, /installing curl/)
 })
 

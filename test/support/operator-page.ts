@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { ROOT } from '../../scripts/steps.ts'
+import { daemonClient } from '../../src/cli/daemon-client.ts'
 import { openBrowser } from './browser.ts'
 import { openDaemonPlace, type DaemonPlace, type DaemonProcess } from './daemon-command.ts'
 
@@ -13,7 +14,7 @@ export type OperatorPage = AsyncDisposable & {
   readonly browser: Browser
   /** `http://localhost:PORT` */
   readonly url: string
-  /** A tab that is logged in by a link of `sallyport open`. What it may not do (an error, a refused load) is in `faults`. */
+  /** A tab that is logged in by a link of the daemon. What it may not do (an error, a refused load) is in `faults`. */
   openTab(options?: BrowserContextOptions): Promise<Page>
   /** What any tab complained of: exceptions, errors of the console, violations of the policy of the document, requests elsewhere. */
   readonly faults: string[]
@@ -22,7 +23,8 @@ export type OperatorPage = AsyncDisposable & {
 const DAEMON_PORT_FREE = '127.0.0.1:0'
 const PAGE_WIDTHS = [360, 1_024, 2_560] as const
 const THEMES = ['light', 'dark'] as const
-const inPage = (name: string): string => readFileSync(path.join(import.meta.dirname, 'in-page', name), 'utf8')
+/** A script that tests run in a page. */
+export const inPage = (name: string): string => readFileSync(path.join(import.meta.dirname, 'in-page', name), 'utf8')
 const MISPLACED = inPage('misplaced.js')
 const VIOLATIONS = inPage('violations.js')
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -45,7 +47,8 @@ export async function openOperatorPage(prepare?: (place: DaemonPlace) => void | 
     faults,
     async openTab(options) {
       const tab = await watchedTab(browser, url, faults, options)
-      await tab.goto((await place.must(['open', '--print'])).trim())
+      const link = (await daemonClient(place.home).request('POST', '/v1/open')) as { readonly url: string }
+      await tab.goto(link.url)
       await tab.getByRole('navigation', { name: 'Views' }).waitFor()
       return tab
     },
@@ -74,9 +77,10 @@ export async function watchedTab(browser: Browser, url: string, faults: string[]
  */
 export async function inspectView(tab: Page, name: string): Promise<void> {
   const before = tab.viewportSize() ?? { width: 1_280, height: 900 }
+  if (!(await tab.evaluate<boolean>("'violationsHere' in globalThis"))) await tab.evaluate(`${AXE};\n${VIOLATIONS}`)
   for (const theme of THEMES) {
     await tab.evaluate(`document.documentElement.dataset.theme = '${theme}'`)
-    assert.deepEqual(await violationsOf(tab), [], `${name}, ${theme}`)
+    assert.deepEqual(await tab.evaluate<string[]>(`violationsHere(${theme !== THEMES[0]})`), [], `${name}, ${theme}`)
     if (process.env['SALLYPORT_PICTURES'] !== undefined) {
       const folder = path.join(ROOT, 'docs', 'page')
       mkdirSync(folder, { recursive: true })
@@ -89,11 +93,6 @@ export async function inspectView(tab: Page, name: string): Promise<void> {
     assert.deepEqual(await misplacedOf(tab), [], `${name}, ${width} pixels wide`)
   }
   await tab.setViewportSize(before)
-}
-
-async function violationsOf(tab: Page): Promise<string[]> {
-  await tab.evaluate(AXE)
-  return await tab.evaluate<string[]>(VIOLATIONS)
 }
 
 /** Controls that are where nobody can use them, and a page that runs out of its window. */

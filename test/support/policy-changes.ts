@@ -20,7 +20,11 @@ export type ChangesSetting = Disposable & {
   /** Has the audit refuse what comes. */
   readonly refuse: { audit: boolean }
   /** Has a session run. */
-  run(id: string, name: string, more?: { readonly role?: string; readonly workspace?: string; readonly policy?: string[] }): void
+  run(
+    id: string,
+    name: string,
+    more?: { readonly role?: string; readonly workspace?: string; readonly policy?: string[]; readonly state?: string },
+  ): void
   write(path: string, text: string): string
 }
 
@@ -63,7 +67,8 @@ export function changesSetting(): ChangesSetting {
     refreshed,
     clock,
     refuse,
-    run: (id, name, more = {}) => void live.push({ id, name, state: 'running', record: { workspace, policy: [], ...more } }),
+    run: (id, name, { state: at = 'running', ...more } = {}) =>
+      void live.push({ id, name, state: at, record: { workspace, policy: [], ...more } }),
     write(path, text) {
       mkdirSync(dirname(join(dir, path)), { recursive: true })
       writeFileSync(join(dir, path), text)

@@ -64,7 +64,7 @@ function decided(session: string, request: string, at: number, fields: Fields): 
     decision: isAllowed ? 'allow' : code === WAITS ? 'ask' : 'deny',
     ...(code?.startsWith('approval_') === true && { isAsked: true as const }),
     ...(code !== undefined && { code }),
-    credentials: wordOf(fields['credential'])?.split(',') ?? [],
+    credentials: wordOf(fields['credential'], LIMITS.activityTextCharsMax)?.split(',') ?? [],
     state: 'open',
   }
 }
@@ -115,14 +115,16 @@ function parse(text: string): Fields {
   }
 }
 
-function wordOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value.slice(0, LIMITS.activityTextCharsMax) : undefined
+function wordOf(value: unknown, charsMax: number = LIMITS.activityWordCharsMax): string | undefined {
+  if (typeof value !== 'string' || value === '') return undefined
+  // Anew: a piece of a text keeps the whole of it in memory.
+  return value.length <= charsMax ? value : (JSON.parse(JSON.stringify(value.slice(0, charsMax))) as string)
 }
 
 function words<K extends string>(fields: Fields, names: readonly K[]): { [P in K]?: string } {
   const found: { [P in K]?: string } = {}
   for (const name of names) {
-    const word = wordOf(fields[name])
+    const word = wordOf(fields[name], name === 'path' ? LIMITS.activityTextCharsMax : undefined)
     if (word !== undefined) found[name] = word
   }
   return found

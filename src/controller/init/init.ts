@@ -56,7 +56,8 @@ export function planInit(request: InitRequest, { home, policyDirs }: InitSetting
   const workspace = realFolder(request.workspace)
   refuseHome(workspace, home)
   const detected = detect(workspace)
-  const harness = request.harness ?? detected.harness?.name
+  const wanted = request.harness ?? detected.harness?.name
+  const harness = wanted === 'plain' ? undefined : wanted
   if (harness !== undefined) refuseUnknown(harness, policyDirs)
   const globals = [join(home, 'policies', 'global.yaml')].filter((path) => existsSync(path))
   const { text, secrets } = policyText({ workspace, detected, harness, taken: takenBy(globals, policyDirs) })

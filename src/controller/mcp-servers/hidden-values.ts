@@ -12,6 +12,7 @@ export function withoutValues(text: string): { readonly text: string; readonly h
   const found: { readonly offset: number; readonly length: number; readonly kind: 'text' | 'comment' }[] = []
   let name = ''
   let before = ''
+  let isBroken = false
   visit(
     text,
     {
@@ -20,10 +21,15 @@ export function withoutValues(text: string): { readonly text: string; readonly h
         before = ''
         if (looksSecret('', property)) found.push({ offset, length, kind: 'text' })
       },
-      onLiteralValue(value, offset, length) {
-        if (typeof value !== 'string') return
-        if (isBare(name, value, before)) found.push({ offset, length, kind: 'text' })
-        before = value
+      onLiteralValue(value: unknown, offset, length, _line, _character, path) {
+        const word = String(value)
+        // A map or a list in the place of a value is named as it is.
+        const names = [name, ...path().slice(2)].map(String)
+        if (names.some((one) => isBare(one, word, typeof value === 'string' ? before : ''))) found.push({ offset, length, kind: 'text' })
+        before = word
+      },
+      onError() {
+        isBroken = true
       },
       onComment(offset, length) {
         const comment = text.slice(offset, offset + length)
@@ -40,9 +46,9 @@ export function withoutValues(text: string): { readonly text: string; readonly h
     end = offset + length
   }
   let hidden = found.length
-  // Where it is no JSON, nothing of it was looked at.
+  // Where it is no JSON, nothing of it was looked at, or it was taken for something else.
   const lines = `${shown}${text.slice(end)}`.split('\n').map((line) => {
-    if (!looksSecret('', line)) return line
+    if (!looksSecret('', line) && !(isBroken && namesAnyhow(line))) return line
     hidden += 1
     return HIDDEN
   })
@@ -58,6 +64,13 @@ function isBare(name: string, value: string, before: string): boolean {
   if (looksSecret(name, value) || looksSecretArgument(value, before)) return true
   const [, userinfo, path = ''] = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*@)?([^]*)$/i.exec(value) ?? []
   return userinfo !== undefined || looksRandom(path)
+}
+
+/** `NAME: value` and `NAME=value` in whatever quotes: what somebody meant who wrote no JSON. */
+const NAMED = /(?<![\w.-])([A-Za-z][\w.-]{0,127})["']?[ \t]{0,8}[:=][ \t]{0,8}["']?([^\s"',;{}[\]]{1,64})/g
+
+function namesAnyhow(line: string): boolean {
+  return [...line.matchAll(NAMED)].some(([, name = '', value = '']) => value !== '$' && looksSecret(name, value))
 }
 
 function hiddenComment(whole: string): string {

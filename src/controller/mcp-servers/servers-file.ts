@@ -83,8 +83,11 @@ async function saveFile(
   { make, isOf, by }: Change,
 ): Promise<Pick<ServersSaved, 'digest' | 'problems'>> {
   const now = readHomeText(parts.home)
-  if (digestOf(now) !== before)
-    throw new SallyportError('mcp_config_outdated', `${file} has changed since it was read`, { hint: 'look at it as it is now' })
+  const refuseOutdated = (text: string | undefined): void => {
+    if (digestOf(text) !== before)
+      throw new SallyportError('mcp_config_outdated', `${file} has changed since it was read`, { hint: 'look at it as it is now' })
+  }
+  refuseOutdated(now)
   await refuseLink(file)
   const content = make(now)
   if (Buffer.byteLength(content) > LIMITS.mcpHomeFileBytesMax)
@@ -94,6 +97,8 @@ async function saveFile(
   if (errors.length > 0) throw invalidServers(errors.map(({ line, column, message }) => `line ${line}, column ${column}: ${message}`))
   const digest = digestOf(content) ?? ''
   await using staged = await stagePrivateFile(file, content, parts.system)
+  // To look at it took a while, in which an editor may have written it.
+  refuseOutdated(readHomeText(parts.home))
   await parts.audit.append({ event: 'config_changed', of: 'mcp', what: file, did: now === undefined ? 'made' : 'changed', digest, by })
   await staged.put()
   return { digest, problems }

@@ -49,10 +49,11 @@ export function addStartRoutes(app: FastifyInstance, { place, state, audit, syst
     // The workspace is the agent's: its files may have changed since the text was shown.
     if (digestOf(plan.text) !== digest)
       throw new SallyportError('policy_invalid', `the policy for ${plan.workspace} would not be what was shown: nothing was written`, {
-        hint: 'look at it again',
+        hint: 'files of the folder have changed meanwhile: look at the text that comes of them now',
       })
-    const { kept, isSame } = writeInit(plan, replace, setting)
-    if (!isSame)
+    const { state: found } = beforeOf(plan.file, plan.text)
+    // Before it is made, as every change: what could not be recorded is not.
+    if (found === 'none' || (found === 'other' && replace))
       await audit.append({
         event: 'config_changed',
         of: 'policy',
@@ -61,6 +62,7 @@ export function addStartRoutes(app: FastifyInstance, { place, state, audit, syst
         digest: contentDigest(plan.text),
         by: 'the page',
       })
+    const { kept, isSame } = writeInit(plan, replace, setting)
     return { file: plan.file, isSame, ...(kept !== undefined && { kept }) }
   })
 }

@@ -54,6 +54,13 @@ function entryOf({ fields }: Entry): HistoryEntry | undefined {
 export async function changeDetail(changes: Pick<Changes, 'get'>, id: string): Promise<ChangeDetail> {
   const change = await changes.get(id)
   if (change?.of !== 'policy') throw invalid('there is no change of a policy of this id')
-  const { target, before, after, appliedAt, revertedAt } = change
-  return { id, target, appliedAt, ...(revertedAt !== undefined && { revertedAt }), diff: presentedDiff(target, before, after) }
+  const { by, target, before, after, appliedAt, revertedAt } = change
+  return {
+    id,
+    target,
+    appliedAt,
+    ...(revertedAt !== undefined && { revertedAt }),
+    ...(by !== 'page' && { isProposed: true as const }),
+    diff: presentedDiff(target, before, after),
+  }
 }

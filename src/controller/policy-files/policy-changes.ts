@@ -29,7 +29,7 @@ export type PolicyChanges = {
   apply(request: ChangeRequest): Promise<ChangeDone>
   /** What `policy check` would say of a file with this text, in the policies that it is a part of. */
   check(layer: LayerRef, content: string): Promise<readonly ProblemView[]>
-  /** Takes a change back, of the page or of an agent. @throws proposal_invalid, proposal_outdated */
+  /** Takes a change of the page back. @throws policy_change_invalid for one that an agent proposed; proposal_invalid, proposal_outdated */
   takeBack(id: string): Promise<ChangeDone>
   /** Has running sessions that have it among their layers read their policy anew, and tells which did not take it. */
   refresh(target: Pick<ChangeTarget, 'role' | 'workspace' | 'session'>): Promise<ChangeDone['notTaken']>
@@ -66,10 +66,12 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
         ...(expiresAt !== undefined && { expiresAt }),
       }
     },
-    async apply({ before: seenBefore, after: seenAfter, expiresAt, ...wish }) {
+    async apply({ target: seenTarget, before: seenBefore, after: seenAfter, expiresAt, ...wish }) {
       refuseEnd(wish.edit, expiresAt, system.now())
       const planned = await plan(parts, wish, expiresAt)
       const { target, before, after } = planned
+      // Where a link of the workspace leads now may be another workspace.
+      if (target.file !== seenTarget) throw changed(seenTarget)
       if ((before === undefined ? undefined : digestOf(before)) !== seenBefore || digestOf(after) !== seenAfter) throw changed(target.file)
       const { problems, isRefused } = await judge(parts, target, after, before, reached(target))
       if (isRefused)
@@ -86,6 +88,8 @@ export function createPolicyChanges(parts: PolicyChangesParts): PolicyChanges {
     async takeBack(id) {
       const known = await changes.get(id)
       if (known?.of !== 'policy') throw invalid('there is no change of a policy of this id')
+      // What took a proof to be made takes one to be unmade.
+      if (known.by !== 'page') throw invalid('an agent proposed it: it is taken back as a proposal', 'sallyport proposals revert ID')
       const { target } = await changes.takeBack(id, 'page')
       // Whose file it is, its name alone does not always say.
       return { id, target, notTaken: await refresh(parts, {}) }
@@ -117,6 +121,9 @@ async function plan(parts: PolicyChangesParts, wish: ChangeWish, expiresAt: numb
   const pruned = target.isTimed ? { prunedAt: parts.system.now() } : {}
   const after = editedText(before, wish.edit, { file: target.file, expiresAt, ...pruned })
   if (before === after) throw invalid('it changes nothing')
+  // Nobody would judge it as a part of a whole policy, and nobody would have it.
+  if (target.session !== undefined && wish.edit.kind !== 'remove_rule' && reachedBy(parts.state, target).length === 0)
+    throw invalid('nothing can be allowed for a session that does not run', 'allow it for its workspace')
   if (Buffer.byteLength(after) > LIMITS.policyEditBytesMax)
     throw invalid(`the file would have more than ${LIMITS.policyEditBytesMax} bytes`)
   // What could not be read again could not be taken back.

@@ -1,4 +1,5 @@
-import { SallyportError } from '../../kernel/errors.ts'
+import { codeOf, SallyportError } from '../../kernel/errors.ts'
+import { LIMITS } from '../../kernel/limits.ts'
 import { selftestTarget } from './probe.ts'
 import { siblingImage } from './sibling-image.ts'
 import { previewSession } from './preview.ts'
@@ -47,9 +48,16 @@ export function createSessions(parts: SessionParts): Sessions {
     async refreshPolicy(session) {
       const row = manager.find(session)
       const record = recordOf(row)
-      if (record.project !== undefined) return await projects.link(row.id).pushPolicy()
-      await parts.refreeze({ id: row.id, workspace: record.workspace, policyFolder: policyFolder(parts.home, row.id) }, record)
-      await manager.link(row.id).pushPolicy()
+      if (record.project === undefined)
+        await parts.refreeze({ id: row.id, workspace: record.workspace, policyFolder: policyFolder(parts.home, row.id) }, record)
+      const link = record.project === undefined ? manager.link(row.id) : projects.link(row.id)
+      try {
+        await link.pushPolicy()
+      } catch (error) {
+        // It has a secret that the one before had not: its gate takes both together.
+        if (codeOf(error) !== 'secret_missing') throw error
+        await link.pushSecrets(await parts.secrets(row.id, AbortSignal.timeout(LIMITS.sidecarReadyMs)))
+      }
     },
     async pushSecrets(session, bundle) {
       const row = manager.find(session)

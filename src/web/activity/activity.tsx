@@ -112,9 +112,9 @@ function State(props: { readonly isPaused: boolean; readonly count: number; read
   return (
     <div class="activity-state">
       {loadProblem.value !== undefined && <ProblemNote problem={loadProblem.value} />}
-      <span class="quiet" role="status">
+      <span class="quiet">
         {count === 1 ? '1 line' : `${count.toLocaleString('en')} lines`}
-        {isPaused ? ', paused' : isHeld.value ? ', standing still' : ''}
+        <span role="status">{isPaused ? ', paused' : isHeld.value ? ', standing still' : ''}</span>
         {missed.value > 0 && `, ${missed.value.toLocaleString('en')} came too fast to be shown: load the page anew to read them`}
       </span>
       {isHeld.value ? (

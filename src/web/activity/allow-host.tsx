@@ -3,7 +3,7 @@ import type { ActivityRemedy } from '../../wire/activity.ts'
 import type { AllowFor, LayerRef, PolicyEdit } from '../../wire/policies.ts'
 import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { ChangeDialog } from '../policies/change-dialog.tsx'
 import { sessionList } from '../sessions/session-list.ts'
@@ -51,7 +51,7 @@ export function AllowHost(props: {
     <Dialog title="Allow this host" onClose={onClose}>
       <p>
         <code>
-          <Exact text={`${remedy.host}:${remedy.port}`} />
+          <Name text={`${remedy.host}:${remedy.port}`} />
         </code>
       </p>
       <Choice
@@ -102,7 +102,7 @@ function Narrower({ remedy, narrow, onNarrow }: { remedy: Possible; narrow: Narr
             onChange={(event) => onNarrow({ ...narrow, isOneMethod: event.currentTarget.checked })}
           />
           <span>
-            only <Exact text={remedy.method} />
+            only <Name text={remedy.method} />
           </span>
         </label>
       )}

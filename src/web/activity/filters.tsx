@@ -1,7 +1,7 @@
 import { computed } from '@preact/signals'
 import { ACTIVITY_DECISIONS, ACTIVITY_LANES, ACTIVITY_PLANES } from '../../wire/activity.ts'
-import { visible } from '../../kernel/visible.ts'
 import { Button } from '../parts/button.tsx'
+import { nameOf } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { sessionList } from '../sessions/session-list.ts'
 import { clearFilters, filter, setFilter, shownPlane, type FilterName } from './address.ts'
@@ -100,7 +100,7 @@ function Choice(props: {
           <option value="">{all}</option>
           {options.map(([value, text]) => (
             <option key={value} value={value}>
-              {visible(text)}
+              {nameOf(text)}
             </option>
           ))}
         </select>

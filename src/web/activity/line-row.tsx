@@ -1,6 +1,6 @@
 import type { ActivityLine } from '../../wire/activity.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { bytes, duration } from '../parts/time.tsx'
 import { clockOf, DECISIONS, kindOf, nameOfSession, outcomeOf, placeOf } from './words.ts'
 
@@ -18,18 +18,18 @@ export function LineRow({ line, isOpen }: { line: ActivityLine; isOpen: boolean 
       <span class="activity-what mono">
         {method !== '' && (
           <>
-            <Exact text={method} />{' '}
+            <Name text={method} />{' '}
           </>
         )}
         <b>
-          <Exact text={placeOf(line)} />
+          <Name text={placeOf(line)} />
         </b>
-        {line.path !== undefined && <Exact text={line.lane === 'mcp' ? ` ${line.path}` : line.path} />}
+        {line.path !== undefined && <Name text={line.lane === 'mcp' ? ` ${line.path}` : line.path} />}
       </span>
       <span class="activity-session quiet">
-        <Exact text={nameOfSession(line.session)} />
+        <Name text={nameOfSession(line.session)} />
       </span>
-      <span class="activity-credentials">{line.credentials.length > 0 && <Exact text={line.credentials.join(', ')} />}</span>
+      <span class="activity-credentials">{line.credentials.length > 0 && <Name text={line.credentials.join(', ')} />}</span>
       <span class="activity-outcome">{outcomeOf(line)}</span>
       <span class="activity-bytes quiet">
         {line.bytesDown !== undefined && (

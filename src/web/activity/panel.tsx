@@ -2,9 +2,9 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ActivityDetail, ActivityLine, ActivityTrace } from '../../wire/activity.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
-import { Ago, bytes, duration } from '../parts/time.tsx'
+import { Ago, At, bytes, duration } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { hrefOf } from '../shell/route.ts'
 import { AllowHost } from './allow-host.tsx'
@@ -27,7 +27,7 @@ export function Panel(props: { readonly session: string; readonly request: strin
     <aside class="activity-panel card" aria-label="One request">
       <header class="activity-panel-head">
         <h2 ref={head} tabIndex={-1}>
-          {value === undefined ? 'Request' : <Exact text={[value.line.method, placeOf(value.line)].filter(Boolean).join(' ')} />}
+          {value === undefined ? 'Request' : <Name text={[value.line.method, placeOf(value.line)].filter(Boolean).join(' ')} />}
         </h2>
         <Button kind="plain" onPress={onClose}>
           Close
@@ -69,7 +69,7 @@ function Facts({ line }: { line: ActivityLine }) {
         <Badge tone={tone}>{word}</Badge> {line.isAsked === true && 'the operator was asked '}
         {line.rule !== undefined && (
           <>
-            by <Exact text={line.rule} />
+            by <Name text={line.rule} />
           </>
         )}
       </dd>
@@ -83,12 +83,12 @@ function Facts({ line }: { line: ActivityLine }) {
       )}
       <dt>When</dt>
       <dd>
-        <Ago at={line.at} /> ({new Date(line.at).toLocaleString()})
+        <Ago at={line.at} /> (<At at={line.at} />)
       </dd>
       <dt>Session</dt>
       <dd>
         <a href={hrefOf('sessions', [line.session])}>
-          <Exact text={nameOfSession(line.session)} />
+          <Name text={nameOfSession(line.session)} />
         </a>
       </dd>
       <dt>Way</dt>
@@ -104,12 +104,12 @@ function Facts({ line }: { line: ActivityLine }) {
         <>
           <dt>{line.lane === 'mcp' ? 'Tool' : 'Path'}</dt>
           <dd class="mono">
-            <Exact text={line.path} />
+            <Name text={line.path} />
           </dd>
         </>
       )}
       <dt>Credentials</dt>
-      <dd>{line.credentials.length === 0 ? 'none' : <Exact text={line.credentials.join(', ')} />}</dd>
+      <dd>{line.credentials.length === 0 ? 'none' : <Name text={line.credentials.join(', ')} />}</dd>
       <Outcome line={line} />
     </dl>
   )
@@ -212,7 +212,7 @@ function Trace({ trace, line, layers }: { trace: ActivityTrace; line: ActivityLi
           {trace.candidates.map(({ id, at, action, matches, why }) => (
             <li key={`${id} ${at}`} class={matches ? 'activity-rule-matches' : ''}>
               <span>
-                <b>{matches ? 'matches' : 'does not match'}</b>: {action}, <Exact text={id} />
+                <b>{matches ? 'matches' : 'does not match'}</b>: {action}, <Name text={id} />
               </span>
               <span class="small quiet">
                 <Exact text={at} />: <Exact text={why} />
@@ -223,9 +223,9 @@ function Trace({ trace, line, layers }: { trace: ActivityTrace; line: ActivityLi
       )}
       {trace.credentials.map((credential) => (
         <p key={credential.id}>
-          Credential <Exact text={credential.id} /> of secret <Exact text={credential.secret} />: <Exact text={credential.place} />{' '}
+          Credential <Name text={credential.id} /> of secret <Name text={credential.secret} />: <Name text={credential.place} />{' '}
           <span class="quiet">
-            (<Exact text={credential.at} />)
+            (<Name text={credential.at} />)
           </span>
         </p>
       ))}
@@ -254,7 +254,7 @@ function Events({ detail: { events, eventsProblem } }: { detail: ActivityDetail 
       {events.map(({ chain, seq, fields }) => (
         <details key={`${chain} ${seq}`}>
           <summary>
-            <code>{String(fields['event'])}</code>, line {seq} of <Exact text={chain} />
+            <code>{String(fields['event'])}</code>, line {seq} of <Name text={chain} />
           </summary>
           <dl class="facts small">
             {Object.entries(fields).map(([name, value]) => (
@@ -271,7 +271,7 @@ function Fact({ name, value }: { name: string; value: string }) {
   return (
     <>
       <dt>
-        <Exact text={name} />
+        <Name text={name} />
       </dt>
       <dd class="mono">
         <Exact text={value} />

@@ -18,6 +18,8 @@ export class Problem extends Error {
 export const access = signal<'unknown' | 'in' | 'out'>('unknown')
 /** Id of this tab's login, for the list of them. */
 export const loginId = signal('')
+/** It was let in, and is not any more. */
+export const hasLoginEnded = signal(false)
 
 // I87: In this tab's memory and nowhere else: storage and cookies are read by whatever else runs at localhost.
 let token: string | undefined
@@ -25,6 +27,7 @@ let token: string | undefined
 export function letIn(login: { readonly id: string; readonly token: string }): void {
   token = login.token
   loginId.value = login.id
+  hasLoginEnded.value = false
   access.value = 'in'
 }
 
@@ -70,7 +73,10 @@ export async function send(verb: Verb, path: string, body?: unknown, stop?: Abor
   if (response.ok) return response
   const problem = await problemOf(response)
   // Another login may have begun while this call was on its way.
-  if (problem.code === 'login_required' && token === sentWith && sentWith !== undefined) forgetLogin()
+  if (problem.code === 'login_required' && token === sentWith && sentWith !== undefined) {
+    forgetLogin()
+    hasLoginEnded.value = true
+  }
   throw problem
 }
 

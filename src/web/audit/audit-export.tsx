@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { send } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
+import { saveFile } from '../parts/save-file.ts'
 
 const ENDINGS = { jsonl: 'jsonl', csv: 'csv', syslog: 'log' } as const
 type Format = keyof typeof ENDINGS
@@ -10,13 +11,7 @@ export function AuditExport({ asked }: { asked: string }) {
   const [format, setFormat] = useState<Format>('jsonl')
   const save = async (): Promise<void> => {
     const response = await send('GET', `/v1/audit/export?${asked === '' ? '' : `${asked}&`}format=${format}`)
-    const address = URL.createObjectURL(await response.blob())
-    const link = document.createElement('a')
-    link.href = address
-    link.download = `sallyport-audit.${ENDINGS[format]}`
-    link.click()
-    // The browser reads it after the click is over.
-    setTimeout(() => URL.revokeObjectURL(address), KEPT_MS)
+    saveFile(`sallyport-audit.${ENDINGS[format]}`, await response.blob())
   }
   return (
     <>
@@ -39,5 +34,3 @@ export function AuditExport({ asked }: { asked: string }) {
     </>
   )
 }
-
-const KEPT_MS = 60_000

@@ -1,15 +1,16 @@
 import { useState } from 'preact/hooks'
+import { Offers } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { go, route } from '../shell/route.ts'
 
-type Name = { readonly name: string; readonly label: string; readonly hint?: string }
+type Filter = { readonly name: string; readonly label: string; readonly hint?: string }
 
-const FIRST: readonly Name[] = [
+const FIRST: readonly Filter[] = [
   { name: 'text', label: 'Search' },
   { name: 'session', label: 'Session' },
   { name: 'event', label: 'Event' },
 ]
-const FURTHER: readonly Name[] = [
+const FURTHER: readonly Filter[] = [
   { name: 'workspace', label: 'Workspace' },
   { name: 'host', label: 'Host', hint: '*.example.com: those below' },
   { name: 'code', label: 'Code' },
@@ -42,11 +43,7 @@ export function AuditFilters({ events }: { events: readonly string[] }) {
       {FIRST.map((one) => (
         <Text key={one.name} of={one} value={draft[one.name]} onChange={(value) => set(one.name, value)} />
       ))}
-      <datalist id="audit-events">
-        {events.map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-      </datalist>
+      <Offers id="audit-events" values={events} />
       <Field
         label="Decision"
         control={(attributes) => (
@@ -85,7 +82,7 @@ export function AuditFilters({ events }: { events: readonly string[] }) {
   )
 }
 
-function Text({ of, value, onChange }: { of: Name; value: string | undefined; onChange: (value: string) => void }) {
+function Text({ of, value, onChange }: { of: Filter; value: string | undefined; onChange: (value: string) => void }) {
   return (
     <Field
       label={of.label}

@@ -3,8 +3,9 @@ import type { AuditEntryView, AuditPage } from '../../wire/audit-views.ts'
 import { call, Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
+import { At } from '../parts/time.tsx'
 import { ViewHead } from '../parts/view-head.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf, route } from '../shell/route.ts'
@@ -59,7 +60,9 @@ export function Audit() {
         <div class={story === undefined ? 'audit-panes' : 'audit-panes audit-panes-two'}>
           <section class="card audit-list" aria-label="Events">
             <p class="small quiet" role="status">
-              {found.isLoading ? 'reading …' : `${found.entries.length} events${found.next === undefined ? '' : ', and older ones'}`}
+              {found.isLoading
+                ? 'reading …'
+                : `${found.entries.length === 1 ? '1 event' : `${found.entries.length} events`}${found.next === undefined ? '' : ', and older ones'}`}
             </p>
             {!found.isLoading && found.entries.length === 0 && found.problem === undefined && (
               <Empty title="Nothing like that is recorded" />
@@ -132,18 +135,18 @@ function Row({ entry, isOpen, query }: { entry: AuditEntryView; isOpen: boolean;
       data-decision={fields['decision'] === 'deny' ? 'deny' : undefined}
     >
       <span class="audit-row-head">
-        <time dateTime={time} class="mono">
-          {time.slice(0, 19).replace('T', ' ')}
-        </time>
+        <span class="mono">
+          <At at={Date.parse(time)} />
+        </span>
         <strong>
-          <Exact text={event} />
+          <Name text={event} />
         </strong>
         <span class="quiet">
-          <Exact text={chain} />
+          <Name text={chain} />
         </span>
       </span>
       <span class="audit-row-text">
-        <Exact text={summary} />
+        <Name text={summary} />
       </span>
     </a>
   )

@@ -12,7 +12,7 @@ const WORDS = {
 export function StandingBadge() {
   const { tone, text } = WORDS[standing.value.state]
   return (
-    <a class="plain-link" href={hrefOf('audit')} aria-label={`${text}: open the audit`}>
+    <a href={hrefOf('audit')} aria-label={`${text}: open the audit`}>
       <Badge tone={tone}>{text}</Badge>
     </a>
   )

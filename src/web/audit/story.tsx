@@ -1,6 +1,7 @@
 import type { AuditEntryView, AuditStory } from '../../wire/audit-views.ts'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
+import { At } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { hrefOf, route } from '../shell/route.ts'
 
@@ -64,9 +65,9 @@ function Step({ entry }: { entry: AuditEntryView }) {
   const { chain, seq, time, event, fields } = entry
   return (
     <li class="audit-step">
-      <h3>{STEPS[event] ?? <Exact text={event} />}</h3>
+      <h3>{STEPS[event] ?? <Name text={event} />}</h3>
       <p class="small quiet">
-        <time dateTime={time}>{time}</time> · <Exact text={`${chain}:${seq}`} />
+        <At at={Date.parse(time)} /> · <Exact text={`${chain}:${seq}`} />
       </p>
       <dl class="facts small">
         {Object.entries(fields)
@@ -74,7 +75,7 @@ function Step({ entry }: { entry: AuditEntryView }) {
           .map(([name, value]) => (
             <div key={name} class="audit-fact">
               <dt>
-                <Exact text={name} />
+                <Name text={name} />
               </dt>
               <dd class="mono">
                 <Exact text={typeof value === 'string' ? value : JSON.stringify(value)} />

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
+import { APPROVAL_LIMITS } from '../../kernel/approval-limits.ts'
 import type { QuestionCard } from '../../wire/question-card.ts'
 import { Button } from '../parts/button.tsx'
 import type { Answering } from './answering.ts'
@@ -113,8 +114,8 @@ function Offer({ card: { offer } }: { card: QuestionCard }) {
   return (
     <p class="note inbox-offer">
       {offer === 'allow'
-        ? 'You allowed the last 5 like it. If you want: "Allow for the session" lets all further ones through that are the same, word for word.'
-        : 'You denied the last 3 like it. If you want: "Deny for the session" refuses all further ones that are the same, word for word.'}
+        ? `You allowed the last ${APPROVAL_LIMITS.offerAllowAnswersMin} like it. If you want: "Allow for the session" lets all further ones through that are the same, word for word.`
+        : `You denied the last ${APPROVAL_LIMITS.offerDenyAnswersMin} like it. If you want: "Deny for the session" refuses all further ones that are the same, word for word.`}
     </p>
   )
 }

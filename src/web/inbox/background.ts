@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals'
 import type { QuestionCard } from '../../wire/question-card.ts'
-import { visible } from '../../kernel/visible.ts'
+import { nameOf } from '../parts/exact.tsx'
 import { access } from '../api/client.ts'
 import { hear } from '../api/feed.ts'
 import { isSeenSomewhere, listens } from '../api/listening.ts'
@@ -60,8 +60,8 @@ function createNotices() {
   const tell = async (card: QuestionCard): Promise<void> => {
     timer = undefined
     if (Notification.permission !== 'granted' || (await isSeenSomewhere()) || !pending.value.some(({ id }) => id === card.id)) return
-    last = Date.now()
-    const name = Array.from(visible(card.asker.sessionName).replaceAll('\n', '\\u{A}')).slice(0, NAME_CHARS_MAX).join('')
+    last = performance.now()
+    const name = Array.from(nameOf(card.asker.sessionName)).slice(0, NAME_CHARS_MAX).join('')
     const count = pendingCount.value
     const body = count === 1 ? 'a question waits' : `${count} questions wait`
     const notice = new Notification(name, { body, tag: CHANNEL })
@@ -76,7 +76,7 @@ function createNotices() {
   return {
     asked(card: QuestionCard): void {
       if (!isHidden.value || !('Notification' in globalThis) || timer !== undefined) return
-      timer = setTimeout(() => void tell(card), Math.max(0, last + PAUSE_MS - Date.now()))
+      timer = setTimeout(() => void tell(card), Math.max(0, last + PAUSE_MS - performance.now()))
     },
     clear(): void {
       clearTimeout(timer)

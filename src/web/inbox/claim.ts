@@ -8,9 +8,9 @@ let held: { readonly id: string; readonly at: number } | undefined
 
 /** Says to other operators that somebody here is at this question. A claim that is refused is seen in the question itself. */
 export function takeUp({ id, digest }: Pick<QuestionCard, 'id' | 'digest'>): void {
-  if (held?.id === id && Date.now() - held.at < CLAIM_EVERY_MS) return
+  if (held?.id === id && performance.now() - held.at < CLAIM_EVERY_MS) return
   if (held !== undefined && held.id !== id) letGo()
-  held = { id, at: Date.now() }
+  held = { id, at: performance.now() }
   call('POST', `/v1/questions/${encodeURIComponent(id)}/claim`, { digest }).catch(ignoreProblem)
 }
 

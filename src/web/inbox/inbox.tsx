@@ -4,6 +4,7 @@ import type { QuestionCard } from '../../wire/question-card.ts'
 import { connection } from '../api/feed.ts'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { ViewHead } from '../parts/view-head.tsx'
 import { keyHelp, useKeys } from '../shell/keys.ts'
 import { hrefOf, route } from '../shell/route.ts'
@@ -27,18 +28,17 @@ export function Inbox() {
         title="Inbox"
         about={count === 0 ? 'Nothing waits for you' : count === 1 ? 'A question waits for you' : `${count} questions wait for you`}
       >
-        <nav class="row" aria-label="Questions">
-          <a class="button" href={hrefOf('inbox')} aria-current={isRecent ? undefined : 'page'}>
-            Waiting
-          </a>
-          <a class="button" href={hrefOf('inbox', ['recent'])} aria-current={isRecent ? 'page' : undefined}>
-            Recent
-          </a>
-        </nav>
         <Button kind="plain" onPress={() => void (keyHelp.isOpen.value = true)}>
           Keys <kbd>?</kbd>
         </Button>
       </ViewHead>
+      <Tabs
+        label="Questions"
+        tabs={[
+          { label: 'Waiting', href: hrefOf('inbox'), isShown: !isRecent },
+          { label: 'Recent', href: hrefOf('inbox', ['recent']), isShown: isRecent },
+        ]}
+      />
       {isRecent ? <Recent /> : <Waiting />}
     </div>
   )

@@ -2,43 +2,59 @@ import type { RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { QuestionCard } from '../../wire/question-card.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { now } from '../parts/time.tsx'
 import { claimedByOther } from './claim.ts'
 import type { Group } from './groups.ts'
 import { arrivals, selected, waits } from './questions.ts'
 import { leftWords, RISKS, stateWords } from './words.ts'
 
-/** Lines that are drawn at first, and with each press of the button below them. */
+/** Lines that are drawn, however many wait. */
 const DRAWN = 100
 const EDGE_PIXELS = 8
 
 /** All that waits, the oldest first. What arrives comes last: it moves neither the selection nor what is on the screen. */
 export function List({ groups, onOpen }: { groups: readonly Group[]; onOpen: (id: string) => void }) {
-  const [drawn, setDrawn] = useState(DRAWN)
   const scroller = useRef<HTMLDivElement>(null)
-  const fresh = useUnseen(scroller)
+  const { from, turn } = useDrawn(groups)
+  const rest = Math.max(0, groups.length - from - DRAWN)
+  const fresh = useUnseen(scroller, rest === 0)
   const looked = selected.value
   useLayoutEffect(() => {
     if (looked !== undefined) scroller.current?.querySelector('[aria-current="true"]')?.scrollIntoView({ block: 'nearest' })
-  }, [looked])
-  const rest = groups.length - drawn
+  }, [looked, from])
+  const turnTo = (next: number): void => {
+    turn(next)
+    scroller.current?.scrollTo({ top: 0 })
+  }
   return (
     <div class="inbox-list card">
       <div ref={scroller} class="inbox-scroll" onScroll={fresh.look}>
-        <ol aria-label="Questions that wait, the oldest first">
-          {groups.slice(0, drawn).map((group) => (
+        {from > 0 && (
+          <button type="button" class="button button-plain inbox-more" onClick={() => turnTo(from - DRAWN)}>
+            The {DRAWN} before
+          </button>
+        )}
+        <ol aria-label="Questions that wait, the oldest first" start={from + 1}>
+          {groups.slice(from, from + DRAWN).map((group) => (
             <Row key={group.key} group={group} onOpen={onOpen} />
           ))}
         </ol>
         {rest > 0 && (
-          <button type="button" class="button button-plain inbox-more" onClick={() => setDrawn(drawn + DRAWN)}>
-            Show {Math.min(rest, DRAWN)} more of {rest}
+          <button type="button" class="button button-plain inbox-more" onClick={() => turnTo(from + DRAWN)}>
+            The next {Math.min(rest, DRAWN)} of {rest}
           </button>
         )}
       </div>
       {fresh.count > 0 && (
-        <button type="button" class="button inbox-new" onClick={fresh.show}>
+        <button
+          type="button"
+          class="button inbox-new"
+          onClick={() => {
+            turn(groups.length - 1)
+            fresh.show()
+          }}
+        >
           {fresh.count} new
         </button>
       )}
@@ -46,19 +62,44 @@ export function List({ groups, onOpen }: { groups: readonly Group[]; onOpen: (id
   )
 }
 
+/** Where the part of a long list that is drawn begins: the one that the selection is in, or was turned to since it was selected. */
+function useDrawn(groups: readonly Group[]) {
+  const [turned, setTurned] = useState<{ readonly from: number; readonly looked: string | undefined }>()
+  const looked = selected.value
+  const isTurned = turned !== undefined && turned.looked === looked
+  const at = isTurned ? turned.from : groups.findIndex(({ cards }) => cards.some(({ id }) => id === looked))
+  return { from: partOf(Math.min(at, groups.length - 1)), turn: (to: number) => setTurned({ from: partOf(to), looked }) }
+}
+
+/** Where the part begins that a line is in. */
+function partOf(at: number): number {
+  return Math.max(0, Math.floor(at / DRAWN) * DRAWN)
+}
+
 /** How many came while the end of the list was out of sight. */
-function useUnseen(scroller: RefObject<HTMLDivElement | null>) {
+function useUnseen(scroller: RefObject<HTMLDivElement | null>, hasEnd: boolean) {
   const came = arrivals.value
   const [seen, setSeen] = useState(came)
+  const wantsEnd = useRef(false)
   const look = (): void => {
     const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = scroller.current ?? {}
-    if (scrollTop + clientHeight >= scrollHeight - EDGE_PIXELS) setSeen(came)
+    if (hasEnd && scrollTop + clientHeight >= scrollHeight - EDGE_PIXELS) setSeen(came)
   }
-  useEffect(look)
+  const scroll = (): void => scroller.current?.scrollTo({ top: scroller.current.scrollHeight })
+  useEffect(() => {
+    if (wantsEnd.current && hasEnd) {
+      wantsEnd.current = false
+      scroll()
+    }
+    look()
+  })
   return {
     count: came - seen,
     look,
-    show: () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight }),
+    show: () => {
+      wantsEnd.current = !hasEnd
+      scroll()
+    },
   }
 }
 
@@ -81,7 +122,7 @@ function Row({ group: { cards }, onOpen }: { group: Group; onOpen: (id: string) 
           <Countdown card={first} />
         </span>
         <span class="inbox-summary mono">
-          <Exact text={first.summary} />
+          <Name text={first.summary} />
         </span>
         <span class="small quiet inbox-asker">
           <Asker card={first} />
@@ -95,15 +136,15 @@ function Row({ group: { cards }, onOpen }: { group: Group; onOpen: (id: string) 
 export function Asker({ card: { asker } }: { card: QuestionCard }) {
   return (
     <>
-      <Exact text={asker.sessionName} />
+      <Name text={asker.sessionName} />
       {asker.role !== undefined && (
         <>
           {' · '}
-          <Exact text={asker.role} />
+          <Name text={asker.role} />
         </>
       )}
       {' · '}
-      <Exact text={asker.agent} />
+      <Name text={asker.agent} />
     </>
   )
 }

@@ -1,5 +1,6 @@
-import { computed, signal } from '@preact/signals'
-import type { QuestionCard, QuestionNews } from '../../wire/question-card.ts'
+import { computed, effect, signal } from '@preact/signals'
+import type { PresentedQuestion, QuestionCard, QuestionNews } from '../../wire/question-card.ts'
+import { access, call, Problem } from '../api/client.ts'
 import { hear } from '../api/feed.ts'
 
 /** What waits for an answer, oldest first. */
@@ -18,29 +19,72 @@ const LEAVES_MS = 4_000
 const LEAVING_MAX = 50
 const WAITS: ReadonlySet<string> = new Set(['pending', 'claimed'])
 
+/** Lines of the feed that came together are taken together: a flood of questions is sorted and drawn once for many of them. */
 export function keepQuestions(): () => void {
-  return hear('questions', (news) => {
-    const before = pending.value
-    const next = after(before, news)
-    const known = new Set(before.map(({ id }) => id))
-    arrivals.value += next.filter(({ id }) => !known.has(id)).length
-    const still = new Set(next.map(({ id }) => id))
-    const ended = before.filter(({ id }) => !still.has(id))
-    pending.value = next
-    for (const card of ended) leave('event' in news && news.event.question.id === card.id ? news.event.question : card, card.bundle)
-  })
+  let heard: QuestionNews[] = []
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const takeAll = (): void => {
+    clearTimeout(timer)
+    timer = undefined
+    const all = heard
+    heard = []
+    take(all)
+  }
+  const stops = [
+    hear('questions', (news) => {
+      heard.push(news)
+      if ('pending' in news) takeAll()
+      else timer ??= setTimeout(takeAll)
+    }),
+    // The next login may be somebody else's, and hears all that waits.
+    effect(() => {
+      if (access.value === 'out') forget()
+    }),
+  ]
+  return () => {
+    clearTimeout(timer)
+    stops.forEach((stop) => stop())
+  }
+}
+
+function take(all: readonly QuestionNews[]): void {
+  const before = pending.value
+  const known = new Set(before.map(({ id }) => id))
+  const { waiting, ended, missing } = after(before, all)
+  arrivals.value += waiting.filter(({ id }) => !known.has(id)).length
+  pending.value = waiting
+  for (const [card, bundle] of ended) leave(card, bundle)
+  for (const card of missing) if (card.id === selected.value) void leaveUnheard(card)
+}
+
+function forget(): void {
+  pending.value = []
+  leaving.value = []
 }
 
 export function waits({ state }: Pick<QuestionCard, 'state'>): boolean {
   return WAITS.has(state)
 }
 
-/** What waits once a line of the feed was heard. */
-export function after(before: readonly QuestionCard[], news: QuestionNews): readonly QuestionCard[] {
-  if ('pending' in news) return news.pending.toSorted(byAge)
-  const { question } = news.event
-  const others = before.filter(({ id }) => id !== question.id)
-  return waits(question) ? [...others, question].toSorted(byAge) : others
+/** What waits once these lines of the feed were heard, what ended by them, and what ended while nothing was heard. */
+function after(before: readonly QuestionCard[], all: readonly QuestionNews[]) {
+  let cards = new Map(before.map((card) => [card.id, card]))
+  const ended: [card: QuestionCard, bundle: string | undefined][] = []
+  const missing: QuestionCard[] = []
+  for (const news of all) {
+    if ('pending' in news) {
+      const next = new Map(news.pending.map((card) => [card.id, card]))
+      missing.push(...[...cards.values()].filter(({ id }) => !next.has(id)))
+      cards = next
+      continue
+    }
+    const { question } = news.event
+    const known = cards.get(question.id)
+    if (waits(question)) cards.set(question.id, question)
+    else if (known !== undefined) ended.push([question, known.bundle])
+    if (!waits(question)) cards.delete(question.id)
+  }
+  return { waiting: [...cards.values()].toSorted(byAge), ended, missing }
 }
 
 export function byAge(a: QuestionCard, b: QuestionCard): number {
@@ -54,6 +98,16 @@ function leave(card: QuestionCard, bundle: string | undefined): void {
   setTimeout(() => {
     if (selected.value !== card.id) leaving.value = leaving.value.filter(({ id }) => id !== card.id)
   }, LEAVES_MS)
+}
+
+/** What is looked at keeps its place when the feed comes back without it, and how it ended is asked for. */
+async function leaveUnheard(card: QuestionCard): Promise<void> {
+  leave({ ...card, state: 'cancelled' }, undefined)
+  const asked = call<PresentedQuestion>('GET', `/v1/questions/${encodeURIComponent(card.id)}/presented`)
+  const truth = await asked.catch((error: unknown) => {
+    if (!(error instanceof Problem)) throw error
+  })
+  leaving.value = leaving.value.flatMap((one) => (one.id !== card.id ? [one] : truth === undefined ? [] : [truth.card]))
 }
 
 /** Puts away what was answered here, and looks at another one. */

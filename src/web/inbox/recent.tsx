@@ -4,7 +4,7 @@ import { Badge, type Tone } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
@@ -77,7 +77,7 @@ function Line({ card, onOpen }: { card: QuestionCard; onOpen: () => void }) {
       </td>
       <td>
         <button type="button" class="inbox-link mono" onClick={onOpen}>
-          <Exact text={summary} />
+          <Name text={summary} />
         </button>
       </td>
       <td>

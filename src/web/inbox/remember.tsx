@@ -3,7 +3,7 @@ import { visibleJsonLine } from '../../kernel/visible.ts'
 import type { Question } from '../../wire/question.ts'
 import { Exact } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
-import { now } from '../parts/time.tsx'
+import { now, stamp } from '../parts/time.tsx'
 
 /** The rule as it is in the field, and how long it is to last. */
 export type Remembering = { readonly rule: string; readonly forMs: number }
@@ -67,7 +67,7 @@ export function Remember(props: {
       )}
       <Field
         label="It ends after"
-        hint={`on ${new Date(now.value + value.forMs).toLocaleString()}, or when it is taken back; a rule that denies still wins`}
+        hint={`on ${stamp(now.value + value.forMs)}, or when it is taken back; a rule that denies still wins`}
         control={(attributes) => (
           <select
             {...attributes}

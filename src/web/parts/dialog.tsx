@@ -1,7 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
+import { Name } from './exact.tsx'
 
-/** A modal dialog. Escape and the backdrop close it; the browser keeps the focus inside and gives it back. */
+/** A modal dialog. Escape closes it; the browser keeps the focus inside and gives it back. */
 export function Dialog(props: {
   readonly title: string
   readonly wide?: boolean
@@ -26,7 +27,9 @@ export function Dialog(props: {
       }}
     >
       <div class="dialog-body">
-        <h2 id={id}>{props.title}</h2>
+        <h2 id={id}>
+          <Name text={props.title} />
+        </h2>
         {props.children}
       </div>
     </dialog>

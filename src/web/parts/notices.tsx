@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { Problem } from '../api/client.ts'
+import { Exact } from './exact.tsx'
 import { ProblemNote } from './problem-note.tsx'
 
 type Notice = { readonly key: number; readonly text: string; readonly tone: 'ok' | 'bad' }
@@ -32,8 +33,10 @@ export function Notices() {
     <div class="notices" role="status" aria-live="polite">
       {notices.value.map(({ key, text, tone }) => (
         <div key={key} class={`note note-${tone}`}>
-          <span class="grow">{text}</span>
-          <button type="button" class="button button-plain" aria-label="take this notice away" onClick={() => dismiss(key)}>
+          <span class="grow">
+            <Exact text={text} />
+          </span>
+          <button type="button" class="button button-plain" aria-label="Take this notice away" onClick={() => dismiss(key)}>
             ×
           </button>
         </div>

@@ -1,4 +1,3 @@
-import { visible } from '../../kernel/visible.ts'
 import type { Problem } from '../api/client.ts'
 import { Exact } from './exact.tsx'
 
@@ -18,4 +17,4 @@ export function ProblemNote({ problem }: { problem: Problem }) {
   )
 }
 
-ProblemNote.textOf = ({ code, message, hint }: Problem): string => visible(`${code}: ${message}${hint === undefined ? '' : ` (${hint})`}`)
+ProblemNote.textOf = ({ code, message, hint }: Problem): string => `${code}: ${message}${hint === undefined ? '' : ` (${hint})`}`

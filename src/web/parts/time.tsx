@@ -4,10 +4,27 @@ import { signal } from '@preact/signals'
 export const now = signal(Date.now())
 setInterval(() => (now.value = Date.now()), 1_000)
 
-/** How long ago, or how far ahead, in words; the exact time is in its title. */
+// As ISO 8601 has it, with a space.
+const STAMP = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'medium' })
+
+/** As `2026-05-04 13:02:01`, in the time of this place. */
+export function stamp(at: number): string {
+  return STAMP.format(at)
+}
+
+/** A time as it is written; its title has the time zone. */
+export function At({ at }: { at: number }) {
+  return (
+    <time dateTime={new Date(at).toISOString()} title={new Date(at).toString()}>
+      {stamp(at)}
+    </time>
+  )
+}
+
+/** How long ago, or how far ahead, in words; the exact time is in its title. It counts on in silence, in a live region too. */
 export function Ago({ at }: { at: number }) {
   return (
-    <time dateTime={new Date(at).toISOString()} title={new Date(at).toLocaleString()}>
+    <time aria-live="off" dateTime={new Date(at).toISOString()} title={stamp(at)}>
       {distance(at - now.value)}
     </time>
   )

@@ -4,10 +4,10 @@ import { call, Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { Diff } from '../parts/diff.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
-import { Ago } from '../parts/time.tsx'
+import { Ago, At } from '../parts/time.tsx'
 import { act } from '../presence/act.ts'
 import { ProblemList } from './problem-list.tsx'
 import './change-dialog.css'
@@ -43,7 +43,7 @@ export function ChangeDialog(props: {
   const apply = async ({ before, after, expiresAt, target }: ChangePreview): Promise<void> => {
     setProblem(undefined)
     try {
-      const seen = { ...(before !== undefined && { before }), after, ...(expiresAt !== undefined && { expiresAt }) }
+      const seen = { target, ...(before !== undefined && { before }), after, ...(expiresAt !== undefined && { expiresAt }) }
       const done = await act<ChangeDone>('POST', '/v1/policies/changes', { layer, edit, ...seen }, `change ${target}`)
       for (const { name, why } of done.notTaken) notify(`the session ${name} keeps the policy that it had: ${why}`, 'bad')
       if (done.notTaken.length === 0) notify('the policy is changed')
@@ -78,7 +78,7 @@ function Shown({ preview }: { preview: ChangePreview }) {
       <dl class="facts">
         <dt>file</dt>
         <dd>
-          <Exact text={target} />
+          <Name text={target} />
           {before === undefined && <span class="quiet"> (new)</span>}
         </dd>
         <dt>for</dt>
@@ -91,7 +91,7 @@ function Shown({ preview }: { preview: ChangePreview }) {
           <>
             <dt>ends</dt>
             <dd>
-              <Ago at={expiresAt} />, at {new Date(expiresAt).toLocaleString()}
+              <Ago at={expiresAt} />, at <At at={expiresAt} />
             </dd>
           </>
         )}

@@ -59,7 +59,12 @@ export function openEditor(root: ShadowRoot, options: EditorOptions): EditorView
     highlightActiveLine(),
     highlightSelectionMatches(),
     search({ top: true }),
-    autocompletion({ icons: false, ...(complete && { override: [complete] }) }),
+    autocompletion({
+      // What is seen can be taken: who waits for it by its name hears of it at once.
+      interactionDelay: 0,
+      icons: false,
+      ...(complete && { override: [complete] }),
+    }),
     keymap.of([
       ...closeBracketsKeymap,
       ...completionKeymap,

@@ -48,7 +48,8 @@ export function Editor(props: {
           last.current.onChange(text)
         },
         ...(last.current.check && { check: async (text) => (await last.current.check?.(text)) ?? [] }),
-        ...(last.current.complete && { complete: (context) => last.current.complete?.(context) ?? null }),
+        // What completes may come after the editor.
+        complete: (context) => last.current.complete?.(context) ?? null,
       })
       setOpen(true)
     })

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { EffectiveView, PolicyListing } from '../../wire/policies.ts'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { useResource } from '../parts/use-resource.ts'
@@ -73,7 +73,7 @@ function Lines({ path }: { path: string }) {
         <ol>
           {value.files.map(({ file, layer }) => (
             <li key={file}>
-              <Exact text={file} /> {layer !== undefined && <span class="quiet">({layer})</span>}
+              <Name text={file} /> {layer !== undefined && <span class="quiet">({layer})</span>}
             </li>
           ))}
         </ol>

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { ExplainedView, PolicyListing } from '../../wire/policies.ts'
 import { call, Problem } from '../api/client.ts'
 import { Badge, type Tone } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, nameOf } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { useResource } from '../parts/use-resource.ts'
@@ -103,7 +103,9 @@ function Question({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) 
                 onChange={({ currentTarget }) => onChange({ ...asked, method: currentTarget.value })}
               >
                 {[...new Set([...METHODS, asked.method])].map((method) => (
-                  <option key={method}>{method}</option>
+                  <option key={method} value={method}>
+                    {nameOf(method)}
+                  </option>
                 ))}
               </select>
             )}

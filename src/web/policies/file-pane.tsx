@@ -2,7 +2,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { PolicyFileView, ProblemView } from '../../wire/policies.ts'
 import { call } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { ChangeDialog } from './change-dialog.tsx'
@@ -77,7 +77,7 @@ function Title({ file: { file, sessions } }: { file: PolicyFileView }) {
   return (
     <div>
       <h2>
-        <Exact text={file} />
+        <Name text={file} />
       </h2>
       <p class="small quiet">
         {sessions.length === 0 ? (

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { OwnPolicyView, PolicyFileView, PolicyListing } from '../../wire/policies.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { hrefOf, route } from '../shell/route.ts'
@@ -78,7 +78,7 @@ function Tree({ listing, wanted }: { listing: PolicyListing; wanted: string }) {
           {listing.own.map((one) => (
             <li key={ownKey(one)}>
               <a href={hrefOf('policies', ['files'], { file: ownKey(one) })} aria-current={ownKey(one) === wanted ? 'true' : undefined}>
-                <Exact text={one.workspace} />
+                <Name text={one.workspace} />
                 <Badge tone={one.isTrusted ? 'ok' : 'warn'}>{one.isTrusted ? 'trusted' : 'may only deny or ask'}</Badge>
               </a>
             </li>
@@ -116,7 +116,7 @@ function Leaf({ to, wanted, label, file }: { to: string; wanted: string; label: 
   return (
     <li>
       <a href={hrefOf('policies', ['files'], { file: to })} aria-current={to === wanted ? 'true' : undefined}>
-        <Exact text={label} />
+        <Name text={label} />
         {file.text === undefined && file.problem === undefined && <span class="small quiet">no file yet</span>}
         {file.problem !== undefined && <Badge tone="bad">cannot be read</Badge>}
         {file.sessions.length > 0 && (

@@ -5,7 +5,7 @@ import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { Diff } from '../parts/diff.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name, nameOf } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago } from '../parts/time.tsx'
@@ -70,20 +70,22 @@ function Row({ entry, onLook }: { entry: HistoryEntry; onLook: () => void }) {
         <Ago at={entry.at} />
       </td>
       <td>
-        <Exact text={entry.what} />
+        <Name text={entry.what} />
       </td>
       <td>
-        <Exact text={entry.did} /> {entry.isReverted === true && entry.did === 'applied' && <Badge tone="quiet">taken back</Badge>}
+        <Name text={entry.did} /> {entry.isReverted === true && entry.did === 'applied' && <Badge tone="quiet">taken back</Badge>}
       </td>
       <td>
-        <Exact text={entry.by} />
+        <Name text={entry.by} />
       </td>
       <td>
-        <code title={entry.digest}>{entry.digest?.slice(0, 12) ?? ''}</code>
+        <code title={nameOf(entry.digest ?? '')}>
+          <Name text={entry.digest?.slice(0, 12) ?? ''} />
+        </code>
       </td>
       <td>
         {entry.id !== undefined && (
-          <Button onPress={onLook} aria-label={`look at the change ${entry.id}`}>
+          <Button onPress={onLook} aria-label={`Look at the change ${nameOf(entry.id)}`}>
             Look
           </Button>
         )}
@@ -95,10 +97,10 @@ function Row({ entry, onLook }: { entry: HistoryEntry; onLook: () => void }) {
 function Change({ id, onClose, onReverted }: { id: string; onClose: () => void; onReverted: () => void }) {
   const { value, problem } = useResource<ChangeDetail>(`/v1/policies/history/${encodeURIComponent(id)}`)
   const revert = async (): Promise<void> => {
-    const path = `/v1/policies/history/${encodeURIComponent(id)}/revert`
-    const { notTaken } = await act<ChangeDone>('POST', path, {}, `take back the change of ${value?.target ?? 'a policy'}`)
-    for (const { name, why } of notTaken) notify(`the session ${name} keeps the policy that it had: ${why}`, 'bad')
-    notify('the change is taken back')
+    const path = `/v1/${value?.isProposed === true ? 'proposals' : 'policies/history'}/${encodeURIComponent(id)}/revert`
+    const { notTaken = [] } = await act<Partial<ChangeDone>>('POST', path, {}, `take back the change of ${value?.target ?? 'a policy'}`)
+    for (const { name, why } of notTaken) notify(`The session ${name} keeps the policy that it had: ${why}`, 'bad')
+    notify('The change is taken back')
     onReverted()
   }
   return (
@@ -107,7 +109,7 @@ function Change({ id, onClose, onReverted }: { id: string; onClose: () => void; 
       {value !== undefined && (
         <>
           <p>
-            <Exact text={value.target} />, <Ago at={value.appliedAt} />
+            <Name text={value.target} />, <Ago at={value.appliedAt} />
             {value.revertedAt !== undefined && (
               <>
                 , taken back <Ago at={value.revertedAt} />

@@ -4,7 +4,7 @@ import { call } from '../api/client.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { act } from '../presence/act.ts'
 import { Editor } from './editor.tsx'
@@ -25,7 +25,7 @@ export function OwnPane({ own, onChanged }: { own: OwnPolicyView; onChanged: () 
     <section class="card stack" aria-label="File">
       <div>
         <h2>
-          <Exact text={file} />
+          <Name text={file} />
         </h2>
         <p>
           <Badge tone={isTrusted ? 'ok' : 'warn'}>{isTrusted ? 'trusted, as it is' : 'may only deny or ask'}</Badge>{' '}
@@ -95,13 +95,13 @@ function Accept({
   return (
     <Dialog title="Trust this policy as it is?" onClose={onClose}>
       <p>
-        It becomes a layer like yours for every session in <Exact text={workspace} />, and may allow. What you accept is this content to the
+        It becomes a layer like yours for every session in <Name text={workspace} />, and may allow. What you accept is this content to the
         byte.
       </p>
       <dl class="facts">
         <dt>file</dt>
         <dd>
-          <Exact text={file} />
+          <Name text={file} />
         </dd>
         <dt>SHA-256</dt>
         <dd>

@@ -1,3 +1,4 @@
+import { Tabs } from '../parts/tabs.tsx'
 import { ViewHead } from '../parts/view-head.tsx'
 import { hrefOf, route } from '../shell/route.ts'
 import { Effective } from './effective.tsx'
@@ -23,13 +24,10 @@ export function Policies() {
   return (
     <>
       <ViewHead title="Policies" about="What agents may do. The strictest rule that matches decides; what no rule allows is refused." />
-      <nav class="policies-tabs" aria-label="Parts of Policies">
-        {Object.entries(TABS).map(([key, { label }]) => (
-          <a key={key} href={hrefOf('policies', [key])} aria-current={key === name ? 'page' : undefined}>
-            {label}
-          </a>
-        ))}
-      </nav>
+      <Tabs
+        label="Parts of Policies"
+        tabs={Object.entries(TABS).map(([key, { label }]) => ({ label, href: hrefOf('policies', [key]), isShown: key === name }))}
+      />
       <Shown />
     </>
   )

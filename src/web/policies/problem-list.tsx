@@ -1,6 +1,6 @@
 import type { ProblemView } from '../../wire/policies.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 
 /** What is wrong with a policy, a line each, worst first. */
 export function ProblemList({ problems, file }: { problems: readonly ProblemView[]; /** The one that is looked at. */ file?: string }) {
@@ -17,7 +17,7 @@ export function ProblemList({ problems, file }: { problems: readonly ProblemView
               {one.sessions !== undefined && (
                 <span class="quiet">
                   {' '}
-                  in <Exact text={one.sessions.join(', ')} />
+                  in <Name text={one.sessions.join(', ')} />
                 </span>
               )}
             </span>

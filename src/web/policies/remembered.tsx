@@ -4,7 +4,7 @@ import { call } from '../api/client.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name, nameOf } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago, now } from '../parts/time.tsx'
@@ -20,7 +20,7 @@ export function Remembered() {
   const forget = async (one: RememberedView): Promise<void> => {
     if (one.layer !== undefined) return setTaken(one)
     await call('POST', `/v1/policies/remembered/${encodeURIComponent(one.id)}/forget`, {})
-    notify('it is forgotten: the next time you are asked again')
+    notify('It is forgotten: the next time you are asked again')
     reload()
   }
   if (problem !== undefined) return <ProblemNote problem={problem} />
@@ -83,11 +83,11 @@ function Row({ one, onTake }: { one: RememberedView; onTake: () => unknown }) {
         <Badge tone="quiet">{KINDS[one.kind]}</Badge>
       </td>
       <td>
-        <Exact text={one.session?.name ?? one.workspace ?? ''} />
+        <Name text={one.session?.name ?? one.workspace ?? ''} />
       </td>
       <td>{one.expiresAt === undefined ? 'with the session' : <Ago at={one.expiresAt} />}</td>
       <td>
-        <Button kind="bad" onPress={onTake} aria-label={`take back ${one.rule}`}>
+        <Button kind="bad" onPress={onTake} aria-label={`Take back ${nameOf(one.rule)}`}>
           Take back
         </Button>
       </td>

@@ -1,5 +1,5 @@
 import type { PolicyListing } from '../../wire/policies.ts'
-import { visible } from '../../kernel/visible.ts'
+import { nameOf, Offers } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 
 /** Whose policy is meant: of a session that runs, or the one that a session would have. */
@@ -41,7 +41,7 @@ export function ChooseWhose({ listing, whose, onChange }: { listing: PolicyListi
             <option value="">one that would start</option>
             {listing.sessions.map(({ id, name }) => (
               <option key={id} value={id}>
-                {visible(name)}
+                {nameOf(name)}
               </option>
             ))}
           </select>
@@ -62,13 +62,7 @@ export function ChooseWhose({ listing, whose, onChange }: { listing: PolicyListi
               />
             )}
           />
-          <datalist id="policies-workspaces">
-            {workspaces.map((workspace) => (
-              <option key={workspace} value={workspace}>
-                {visible(workspace)}
-              </option>
-            ))}
-          </datalist>
+          <Offers id="policies-workspaces" values={workspaces} />
           <Choice label="Role" none="none" values={roles} value={whose.role} onChange={(role) => onChange({ ...whose, role })} />
           <Choice
             label="Harness"
@@ -98,7 +92,7 @@ function Choice(props: {
           <option value="">{props.none}</option>
           {props.values.map((value) => (
             <option key={value} value={value}>
-              {visible(value)}
+              {nameOf(value)}
             </option>
           ))}
         </select>

@@ -1,5 +1,5 @@
 import type { LoginWays, PasskeyRequest } from '../../wire/passkeys.ts'
-import { call, Problem } from '../api/client.ts'
+import { call, hasLoginEnded, Problem } from '../api/client.ts'
 import { logIn, loginProblem } from '../api/login.ts'
 import { Button } from '../parts/button.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
@@ -17,6 +17,12 @@ export function LogIn() {
     <main class="log-in">
       <div class="card stack log-in-card">
         <h1>Sallyport</h1>
+        {hasLoginEnded.value && (
+          <p class="note" role="status">
+            The login of this tab has ended: the daemon began anew, nobody used it for a while, or somebody ended it. Sessions are not
+            touched by that.
+          </p>
+        )}
         {problem !== undefined && <ProblemNote problem={problem} />}
         {ways?.password === true && (
           <PasswordForm verb="Log in" send={async (password) => void (await logIn('/v1/login/password', { password }))} />

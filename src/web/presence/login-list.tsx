@@ -3,7 +3,7 @@ import { call, loginId } from '../api/client.ts'
 import { logOut } from '../api/login.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago } from '../parts/time.tsx'
@@ -27,7 +27,7 @@ export function LoginList() {
         <h2 id="presence-logins" class="grow">
           Logins
         </h2>
-        <Button onPress={found.reload}>Look again</Button>
+        <Button onPress={found.reload}>Refresh</Button>
         {others.length > 1 && (
           <Button kind="bad" onPress={() => end(...others)}>
             End all others
@@ -47,7 +47,7 @@ export function LoginList() {
                 {login.id === loginId.value && <Badge tone="ok">this tab</Badge>}
               </h3>
               <p class="quiet small">
-                <Exact text={login.browser === '' ? 'no name' : login.browser} />
+                <Name text={login.browser === '' ? 'no name' : login.browser} />
               </p>
               <p class="quiet small">
                 Since <Ago at={login.createdAt} />, used <Ago at={login.usedAt} />, ends <Ago at={login.endsAt} /> if nothing is done

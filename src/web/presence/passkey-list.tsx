@@ -1,11 +1,11 @@
 import { useRef, useState } from 'preact/hooks'
-import { visible } from '../../kernel/visible.ts'
 import type { PasskeyCreation, PasskeysView, PasskeyView } from '../../wire/passkeys.ts'
 import { call } from '../api/client.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
+import { Confirm } from '../parts/confirm.tsx'
 import { Dialog } from '../parts/dialog.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name, nameOf } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
@@ -45,7 +45,7 @@ export function PasskeyList({ found, onChanged }: { found: Resource<PasskeysView
           <li key={passkey.id} class="presence-item">
             <div class="grow">
               <h3 class="row">
-                <Exact text={passkey.name} />
+                <Name text={passkey.name} />
                 {passkey.isCopied && <Badge tone="quiet">kept in step over devices</Badge>}
               </h3>
               <p class="quiet small">
@@ -59,10 +59,10 @@ export function PasskeyList({ found, onChanged }: { found: Resource<PasskeysView
                 )}
               </p>
             </div>
-            <Button aria-label={`Rename ${visible(passkey.name)}`} onPress={() => setOpen({ what: 'rename', passkey })}>
+            <Button aria-label={`Rename ${nameOf(passkey.name)}`} onPress={() => setOpen({ what: 'rename', passkey })}>
               Rename
             </Button>
-            <Button kind="bad" aria-label={`Remove ${visible(passkey.name)}`} onPress={() => setOpen({ what: 'remove', passkey })}>
+            <Button kind="bad" aria-label={`Remove ${nameOf(passkey.name)}`} onPress={() => setOpen({ what: 'remove', passkey })}>
               Remove
             </Button>
           </li>
@@ -121,7 +121,7 @@ function Rename({ passkey, onDone, onClose }: OpenProps) {
         )}
       />
       <div class="dialog-foot">
-        <Button onPress={onClose}>Leave it</Button>
+        <Button onPress={onClose}>Cancel</Button>
         <Button kind="main" onPress={rename}>
           Rename
         </Button>
@@ -137,22 +137,16 @@ function Remove({ passkey, isLast, onDone, onClose }: OpenProps & { readonly isL
     onDone()
   }
   return (
-    <Dialog title="Remove a passkey" onClose={onClose}>
+    <Confirm title="Remove this passkey?" verb="Remove" onConfirm={remove} onClose={onClose}>
       <p>
-        <Exact text={passkey.name} /> will prove nothing any more, and let nobody in.
+        <Name text={passkey.name} /> will prove nothing any more, and let nobody in.
       </p>
       {isLast && (
         <p class="note note-warn">
           It is the last one: what a policy wants T3 for cannot be allowed until another is registered, only denied.
         </p>
       )}
-      <div class="dialog-foot">
-        <Button onPress={onClose}>Keep it</Button>
-        <Button kind="bad" onPress={remove}>
-          Remove
-        </Button>
-      </div>
-    </Dialog>
+    </Confirm>
   )
 }
 

@@ -4,6 +4,7 @@ import type { PresenceProof } from '../../wire/question.ts'
 import { Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
+import { Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { showPasskey } from './authenticator.ts'
 import { PasswordForm } from './password-form.tsx'
@@ -44,7 +45,9 @@ function Proving({ ask }: { ask: Asked }) {
     <Dialog title="Prove that it is you" onClose={() => leave(ask)}>
       <dl class="facts">
         <dt>For</dt>
-        <dd>{ask.does}</dd>
+        <dd>
+          <Name text={ask.does} />
+        </dd>
         <dt>Digest</dt>
         <dd class="mono">{ways?.digest.slice(0, DIGITS_SHOWN) ?? '…'}</dd>
       </dl>
@@ -52,7 +55,7 @@ function Proving({ ask }: { ask: Asked }) {
       {ways?.password === true && <PasswordForm verb="Confirm" send={(password) => send(async () => ({ kind: 'password', password }))} />}
       {ways !== undefined && <Elsewhere ways={ways} command={ask.command} />}
       <div class="dialog-foot">
-        <Button onPress={() => leave(ask)}>Leave it</Button>
+        <Button onPress={() => leave(ask)}>Cancel</Button>
         <PasskeyButton ways={ways} use={sendPasskey} />
       </div>
     </Dialog>

@@ -4,7 +4,7 @@ import type { FileServer, ServersFile, ServersSaved } from '../../wire/servers.t
 import { allowsTool } from '../../wire/tool-names.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { act } from '../presence/act.ts'
 import { notifySaved } from './saved.ts'
@@ -85,7 +85,7 @@ function Tool(props: { tool: TestedServer['tools'][number]; patterns: readonly s
   const isByPattern = !patterns.includes('*') && !patterns.includes(name) && allowsTool(patterns, name)
   const shown = (
     <code>
-      <Exact text={name} />
+      <Name text={name} />
     </code>
   )
   return (

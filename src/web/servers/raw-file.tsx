@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { FileProblem, ServersFile, ServersSaved } from '../../wire/servers.ts'
 import { call, Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name } from '../parts/exact.tsx'
 import { notifyFailure } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { act } from '../presence/act.ts'
@@ -48,7 +48,7 @@ export function RawFile({ file, onSaved }: { file: ServersFile; onSaved: () => v
   return (
     <section class="card stack" aria-label="mcp.json">
       <p class="quiet small">
-        <Exact text={file.path} />
+        <Name text={file.path} />
         {file.digest === null && ' is not there yet: it is made when you save.'} {WHEN}
       </p>
       {!isShown && <HiddenNote count={file.hidden} onShow={show} />}

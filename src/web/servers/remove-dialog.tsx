@@ -1,7 +1,6 @@
 import type { ServersFile, ServersSaved } from '../../wire/servers.ts'
-import { Button } from '../parts/button.tsx'
-import { Dialog } from '../parts/dialog.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Confirm } from '../parts/confirm.tsx'
+import { Name } from '../parts/exact.tsx'
 import { act } from '../presence/act.ts'
 import { notifySaved } from './saved.ts'
 
@@ -13,19 +12,13 @@ export function RemoveDialog(props: { file: ServersFile; name: string; onClose: 
     onSaved()
   }
   return (
-    <Dialog title="Remove this server?" onClose={onClose}>
+    <Confirm title="Remove this server?" verb="Remove" onConfirm={remove} onClose={onClose}>
       <p>
         <strong>
-          <Exact text={name} />
+          <Name text={name} />
         </strong>{' '}
         is taken out of mcp.json. In running sessions its open connections end at once. Its secrets stay in the vault.
       </p>
-      <div class="dialog-foot">
-        <Button onPress={onClose}>Keep it</Button>
-        <Button kind="bad" onPress={remove}>
-          Remove
-        </Button>
-      </div>
-    </Dialog>
+    </Confirm>
   )
 }

@@ -1,5 +1,5 @@
 import type { SecretState, ServersFile } from '../../wire/servers.ts'
-import { Exact } from '../parts/exact.tsx'
+import { Name, nameOf } from '../parts/exact.tsx'
 
 const WORDS: Readonly<Record<SecretState, string>> = {
   there: '',
@@ -14,12 +14,12 @@ export function SecretChip({ name, state, source }: { name: string; state: Secre
   const words = state === undefined ? '' : WORDS[state]
   const isBad = state === 'unknown' || state === 'locked'
   return (
-    <span class={`servers-chip${isBad ? ' servers-chip-bad' : ''}`} title={source}>
+    <span class={`servers-chip${isBad ? ' servers-chip-bad' : ''}`} title={source === undefined ? undefined : nameOf(source)}>
       <svg viewBox="0 0 16 16" width="12" height="12" aria-hidden="true">
         <path d="M4.5 7V5a3.5 3.5 0 0 1 7 0v2h.5a1 1 0 0 1 1 1v5a1 1 0 0 1-1 1H4a1 1 0 0 1-1-1V8a1 1 0 0 1 1-1zm1.5 0h4V5a2 2 0 0 0-4 0z" />
       </svg>
       <span class="visually-hidden">secret </span>
-      <Exact text={name} />
+      <Name text={name} />
       {words !== '' && <span class="servers-chip-state">{words}</span>}
     </span>
   )

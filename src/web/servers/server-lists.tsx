@@ -3,7 +3,7 @@ import type { FileServer, ServersFile, ServersView, ServerView } from '../../wir
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name, nameOf } from '../parts/exact.tsx'
 import { hrefOf } from '../shell/route.ts'
 import { FileProblems } from './file-problems.tsx'
 import { referencesIn } from './references.ts'
@@ -23,7 +23,7 @@ export function ServerLists(props: { view: ServersView; file: ServersFile; onOpe
   return (
     <>
       <WhyNone problems={view.problems} />
-      <Group title="Every session" about={<Exact text={file.path} />}>
+      <Group title="Every session" about={<Name text={file.path} />}>
         <FileProblems problems={file.problems} />
         {own.length === 0 ? (
           <Empty title="No server of your own yet">
@@ -35,11 +35,11 @@ export function ServerLists(props: { view: ServersView; file: ServersFile; onOpe
             rows={own}
             buttons={(row) => (
               <>
-                <Button aria-label={`Edit ${row.name}`} onPress={() => onOpen({ kind: 'form', name: row.name })}>
+                <Button aria-label={`Edit ${nameOf(row.name)}`} onPress={() => onOpen({ kind: 'form', name: row.name })}>
                   Edit
                 </Button>
                 {row.how !== 'direct' && <TestButton row={row} onOpen={onOpen} />}
-                <Button kind="bad" aria-label={`Remove ${row.name}`} onPress={() => onOpen({ kind: 'remove', name: row.name })}>
+                <Button kind="bad" aria-label={`Remove ${nameOf(row.name)}`} onPress={() => onOpen({ kind: 'remove', name: row.name })}>
                   Remove
                 </Button>
               </>
@@ -69,7 +69,7 @@ export function ServerLists(props: { view: ServersView; file: ServersFile; onOpe
             <p key={name} class="servers-left-out">
               <Badge tone="warn">left out</Badge>{' '}
               <strong>
-                <Exact text={name} />
+                <Name text={name} />
               </strong>
               {': '}
               <Exact text={why} />
@@ -111,7 +111,7 @@ function Group({ title, about, children }: { title: string; about: ComponentChil
 
 function TestButton({ row, onOpen }: { row: Row; onOpen: (dialog: OpenDialog) => void }) {
   return (
-    <Button aria-label={`Test ${row.name}`} onPress={() => onOpen({ kind: 'test', name: row.name })}>
+    <Button aria-label={`Test ${nameOf(row.name)}`} onPress={() => onOpen({ kind: 'test', name: row.name })}>
       Test
     </Button>
   )
@@ -124,7 +124,7 @@ function Rows({ rows, buttons }: { rows: readonly Row[]; buttons: (row: Row) => 
         <li key={row.name}>
           <div class="servers-what">
             <h3>
-              <Exact text={row.name} />
+              <Name text={row.name} />
             </h3>
             {row.how !== undefined && <Badge tone={row.how === 'direct' ? 'quiet' : 'ok'}>{howOf(row)}</Badge>}
             <code class="servers-command">

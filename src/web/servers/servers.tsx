@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { ServersFile, ServersView } from '../../wire/servers.ts'
 import { Button } from '../parts/button.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { ViewHead } from '../parts/view-head.tsx'
 import { hrefOf, route } from '../shell/route.ts'
@@ -42,14 +43,13 @@ export function Servers() {
           Add a server
         </Button>
       </ViewHead>
-      <nav class="servers-tabs" aria-label="MCP servers">
-        <a href={hrefOf('servers', [], kept)} aria-current={isRaw ? undefined : 'page'}>
-          Servers
-        </a>
-        <a href={hrefOf('servers', ['file'], kept)} aria-current={isRaw ? 'page' : undefined}>
-          mcp.json
-        </a>
-      </nav>
+      <Tabs
+        label="Parts of MCP servers"
+        tabs={[
+          { label: 'Servers', href: hrefOf('servers', [], kept), isShown: !isRaw },
+          { label: 'mcp.json', href: hrefOf('servers', ['file'], kept), isShown: isRaw },
+        ]}
+      />
       <div class="stack">
         {file.problem !== undefined && <ProblemNote problem={file.problem} />}
         {isRaw ? (

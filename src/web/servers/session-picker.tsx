@@ -1,4 +1,4 @@
-import { visible } from '../../kernel/visible.ts'
+import { Offers } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { sessionList } from '../sessions/session-list.ts'
 import { ask } from './asked.ts'
@@ -6,7 +6,7 @@ import { ask } from './asked.ts'
 /** Which session the list is of. */
 export function SessionPicker(props: { query: URLSearchParams; harnesses: readonly string[]; harness: string | undefined }) {
   const { query, harnesses, harness } = props
-  const known = [...new Set((sessionList.value ?? []).map(({ workspace }) => workspace))].toSorted()
+  const known = (sessionList.value ?? []).map(({ workspace }) => workspace).toSorted()
   const workspace = query.get('workspace') ?? ''
   return (
     <div class="card servers-picker">
@@ -23,13 +23,7 @@ export function SessionPicker(props: { query: URLSearchParams; harnesses: readon
               value={workspace}
               onChange={(event) => ask(query, { workspace: event.currentTarget.value.trim() })}
             />
-            <datalist id="servers-workspaces">
-              {known.map((one) => (
-                <option key={one} value={one}>
-                  {visible(one)}
-                </option>
-              ))}
-            </datalist>
+            <Offers id="servers-workspaces" values={known} />
           </>
         )}
       />

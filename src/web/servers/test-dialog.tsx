@@ -1,5 +1,4 @@
 import { useState } from 'preact/hooks'
-import { visible } from '../../kernel/visible.ts'
 import type { TestedServer } from '../../wire/control.ts'
 import type { ServersFile } from '../../wire/servers.ts'
 import { Problem, send } from '../api/client.ts'
@@ -7,7 +6,7 @@ import { jsonLinesOf } from '../api/events.ts'
 import { Button } from '../parts/button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name, nameOf } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { duration } from '../parts/time.tsx'
@@ -41,7 +40,7 @@ export function TestDialog(props: { file: ServersFile; name: string; onClose: ()
     <Dialog wide title="Test a server" onClose={onClose}>
       <p>
         <strong>
-          <Exact text={name} />
+          <Name text={name} />
         </strong>{' '}
         is started as an agent’s connection would start it, asked for its tools, and ended.
       </p>
@@ -60,7 +59,7 @@ export function TestDialog(props: { file: ServersFile; name: string; onClose: ()
                 <select {...attributes} class="input" value={session.id} onChange={(event) => setPicked(event.currentTarget.value)}>
                   {running.map(({ id, name: called, workspace }) => (
                     <option key={id} value={id}>
-                      {visible(`${called} · ${workspace}`)}
+                      {nameOf(`${called} · ${workspace}`)}
                     </option>
                   ))}
                 </select>

@@ -1,42 +1,14 @@
 import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
-import type { ComponentChildren } from 'preact'
-import { visible } from '../../kernel/visible.ts'
 import type { SessionView } from '../../wire/operator.ts'
 import { call } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
+import { Confirm } from '../parts/confirm.tsx'
 import { Dialog } from '../parts/dialog.tsx'
-import { Exact } from '../parts/exact.tsx'
-import { notify, notifyFailure } from '../parts/notices.tsx'
+import { Name, nameOf } from '../parts/exact.tsx'
+import { notify } from '../parts/notices.tsx'
 import { Lines } from './sandbox.tsx'
 import { isUp } from './session-state.ts'
-
-/** What is asked before it is done. It closes when it was done. */
-export function Confirm(props: {
-  readonly title: string
-  readonly verb: string
-  readonly children: ComponentChildren
-  readonly onConfirm: () => Promise<unknown>
-  readonly onClose: () => void
-}) {
-  return (
-    <Dialog title={props.title} onClose={props.onClose}>
-      <div class="stack">{props.children}</div>
-      <div class="dialog-foot">
-        <Button onPress={props.onClose}>Leave it</Button>
-        <Button
-          kind="bad"
-          onPress={async () => {
-            await props.onConfirm()
-            props.onClose()
-          }}
-        >
-          {props.verb}
-        </Button>
-      </div>
-    </Dialog>
-  )
-}
 
 type Props = { readonly session: SessionView; readonly onDone?: () => void }
 
@@ -46,21 +18,21 @@ export function StopButton({ session, onDone }: Props) {
   const [isAsked, setAsked] = useState(false)
   const stop = async (): Promise<void> => {
     const { planted: found } = await call<{ planted: readonly string[] }>('POST', `/v1/sessions/${id}/down`)
-    notify(`${visible(name)} has ended`)
+    notify(`${name} has ended`)
     planted.value = found
     onDone?.()
   }
   return (
     <>
       {isUp(session) && (
-        <Button kind="bad" aria-label={`stop ${visible(name)}`} onPress={() => setAsked(true)}>
+        <Button kind="bad" aria-label={`Stop ${nameOf(name)}`} onPress={() => setAsked(true)}>
           Stop
         </Button>
       )}
       {isAsked && (
         <Confirm title="Stop this session?" verb="Stop it" onConfirm={stop} onClose={() => setAsked(false)}>
           <p>
-            <Exact text={name} /> ends: its agent and all its programs, its containers and networks, and its leases.
+            <Name text={name} /> ends: its agent and all its programs, its containers and networks, and its leases.
           </p>
           <p>
             Lost is what is in the agent’s memory and in its home folder. The workspace stays as it is
@@ -95,7 +67,7 @@ export function ResetButton({ session: { id, name }, onDone }: Props) {
   const [isAsked, setAsked] = useState(false)
   const reset = async (): Promise<void> => {
     await call('POST', `/v1/sessions/${id}/reset`)
-    notify(`the agent of ${visible(name)} was made anew`)
+    notify(`The agent of ${name} was made anew`)
     onDone?.()
   }
   return (
@@ -119,18 +91,18 @@ export function RevokeButton({ of, name, onDone }: { readonly of: string; readon
   const [isAsked, setAsked] = useState(false)
   const revoke = async (): Promise<void> => {
     await call('POST', `/v1/leases/${encodeURIComponent(of)}/revoke`)
-    notify(`the leases of ${visible(name)} are revoked`)
+    notify(`The leases of ${name} are revoked`)
     onDone?.()
   }
   return (
     <>
-      <Button kind="bad" aria-label={`revoke the lease of ${visible(name)}`} onPress={() => setAsked(true)}>
+      <Button kind="bad" aria-label={`Revoke the lease of ${nameOf(name)}`} onPress={() => setAsked(true)}>
         Revoke…
       </Button>
       {isAsked && (
         <Confirm title="Revoke the lease?" verb="Revoke it" onConfirm={revoke} onClose={() => setAsked(false)}>
           <p>
-            Every lease of <Exact text={name} /> is good for nothing from now on: its connections are cut, its secrets are wiped from the
+            Every lease of <Name text={name} /> is good for nothing from now on: its connections are cut, its secrets are wiped from the
             gate, and nothing it asks for is answered. Its agent goes on without a way out.
           </p>
           <p>This is not taken back: for a new lease, start a new session.</p>
@@ -147,11 +119,11 @@ type Applied = {
 
 /** Gives every session the secrets and the policy as they are now. */
 export function ApplyButton() {
-  return <Button onPress={apply}>Apply secrets</Button>
+  return <Button onPress={apply}>Apply to sessions</Button>
 }
 
 async function apply(): Promise<void> {
   const { sessions, failed } = await call<Applied>('POST', '/v1/secrets/apply', {})
-  notify(`${sessions === 1 ? 'one session has' : `${sessions} sessions have`} the secrets and the policy as they are now`)
-  for (const { name, code, detail } of failed) notifyFailure(visible(`${name}: ${code}: ${detail}`))
+  notify(`${sessions === 1 ? 'One session has' : `${sessions} sessions have`} the secrets and the policy as they are now`)
+  for (const { name, code, detail } of failed) notify(`${name}: ${code}: ${detail}`, 'bad')
 }

@@ -3,11 +3,12 @@ import type { LeaseView } from '../../wire/session-facts.ts'
 import { call } from '../api/client.ts'
 import { Badge, type Tone } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Confirm } from '../parts/confirm.tsx'
+import { Name } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { useResource } from '../parts/use-resource.ts'
-import { Confirm, RevokeButton } from './actions.tsx'
+import { RevokeButton } from './actions.tsx'
 
 const TONES: Readonly<Record<LeaseView['state'], Tone>> = { live: 'ok', revoked: 'bad', ended: 'quiet' }
 /** Of those that have ended only the last are of interest here. */
@@ -57,16 +58,16 @@ function LeaseTable() {
                 <td>{audience === 'sidecar' ? 'gate' : 'agent'}</td>
                 <td class="mono">{session}</td>
                 <td>
-                  <Exact text={agent} />
+                  <Name text={agent} />
                   {role !== undefined && (
                     <>
                       {' '}
-                      as <Exact text={role} />
+                      as <Name text={role} />
                     </>
                   )}
                 </td>
                 <td>
-                  <Exact text={workspace} />
+                  <Name text={workspace} />
                 </td>
                 <td>{state === 'live' && audience === 'agent' && <RevokeButton of={id} name={session} onDone={reload} />}</td>
               </tr>

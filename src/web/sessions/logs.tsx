@@ -5,6 +5,7 @@ import { Problem, send } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { Field } from '../parts/field.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
+import { saveFile } from '../parts/save-file.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { createLogLines, createRows, LOG_LINES_MAX, type LogLine, type LogRow } from './log-lines.ts'
 import './logs.css'
@@ -71,10 +72,10 @@ export function Logs({ session }: { session: SessionView }) {
         {!isFollowed && <Button onPress={() => setRound((before) => before + 1)}>Read again</Button>}
       </div>
       {problem !== undefined && <ProblemNote problem={problem} />}
-      <p class="quiet small" role="status">
+      <p class="quiet small">
         {wanted === '' ? `${lines.length} lines` : `${found.length} of ${lines.length} lines`}
         {left > 0 && `, ${left} older ones are not shown (at most ${LOG_LINES_MAX} are kept here; the download has more)`}
-        {isFollowed ? ', followed' : ', not followed: the program has ended'}
+        <span role="status">{isFollowed ? ', followed' : ', not followed: the program has ended'}</span>
       </p>
       <div ref={place} class="logs-place" onScrollCapture={look}>
         <span class="logs-measure mono" aria-hidden="true">
@@ -172,12 +173,7 @@ function useColumns(place: RefObject<HTMLDivElement | null>): number {
 /** As it is shown, to its beginning as far as the engine keeps it. */
 async function download({ id, name }: SessionView): Promise<void> {
   const answer = await send('GET', `${pathOf(id)}?terminal=true&tail=${DOWNLOAD_LINES_MAX}`)
-  const url = URL.createObjectURL(new Blob([await answer.blob()], { type: 'text/plain' }))
-  const link = document.createElement('a')
-  link.href = url
-  link.download = `${name.replace(/[^\w.-]/g, '_')}.log`
-  link.click()
-  URL.revokeObjectURL(url)
+  saveFile(`${name.replace(/[^\w.-]/g, '_')}.log`, new Blob([await answer.blob()], { type: 'text/plain' }))
 }
 
 function pathOf(session: string): string {

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { SessionPreview } from '../../wire/session-facts.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { bytes } from '../parts/time.tsx'
 import { Lines } from './sandbox.tsx'
 
@@ -56,21 +56,21 @@ function Used({ preview: { credentials, routes, servers } }: { preview: SessionP
       <Part title="Credentials that the gate writes" count={credentials.length} none="none: its requests carry no secret">
         {credentials.slice(0, LINES_SHOWN_MAX).map(({ id, secret, text, from }) => (
           <li key={id}>
-            <Exact text={id} /> · secret <Exact text={secret} /> · <Exact text={text} /> <From place={from} />
+            <Name text={id} /> · secret <Name text={secret} /> · <Exact text={text} /> <From place={from} />
           </li>
         ))}
       </Part>
       <Part title="Routes" count={routes.length}>
         {routes.slice(0, LINES_SHOWN_MAX).map(({ name, upstream, from }) => (
           <li key={name}>
-            <Exact text={name} /> to <Exact text={upstream} /> <From place={from} />
+            <Name text={name} /> to <Name text={upstream} /> <From place={from} />
           </li>
         ))}
       </Part>
       <Part title="MCP servers" count={servers.length}>
         {servers.slice(0, LINES_SHOWN_MAX).map(({ name, text }) => (
           <li key={name}>
-            <Exact text={name} />: <Exact text={text} />
+            <Name text={name} />: <Exact text={text} />
           </li>
         ))}
       </Part>
@@ -86,14 +86,14 @@ function OfMachine({ preview }: { preview: SessionPreview }) {
       <Part title={`Commands on this machine: ${COMMANDS[commands.mode] ?? commands.mode}`} count={commands.rules.length}>
         {commands.rules.slice(0, LINES_SHOWN_MAX).map(({ list, pattern, from }, index) => (
           <li key={index}>
-            {list} <Exact text={pattern} /> <From place={from} />
+            {list} <Name text={pattern} /> <From place={from} />
           </li>
         ))}
       </Part>
       <Part title="Mounted from this machine" count={mounts.length} none="nothing: an empty workspace in memory">
         {mounts.map(({ source, target, readOnly }) => (
           <li key={target}>
-            <Exact text={source} /> at <Exact text={target} />, {readOnly ? 'read-only' : 'read and write'}
+            <Name text={source} /> at <Name text={target} />, {readOnly ? 'read-only' : 'read and write'}
           </li>
         ))}
       </Part>
@@ -120,18 +120,18 @@ function Facts({ preview }: { preview: SessionPreview }) {
     <dl class="facts">
       <dt>Name</dt>
       <dd>
-        <Exact text={name} />
+        <Name text={name} />
       </dd>
       <dt>Workspace</dt>
       <dd>
-        <Exact text={workspace} />, {WORKSPACES[filesystem.workspace] ?? filesystem.workspace}
+        <Name text={workspace} />, {WORKSPACES[filesystem.workspace] ?? filesystem.workspace}
       </dd>
       <dt>Its own policy</dt>
       <dd>
         <Badge tone={trust === 'restricted' ? 'warn' : trust === 'trusted' ? 'ok' : 'quiet'}>{trust}</Badge> {TRUST[trust]}
       </dd>
       <dt>Harness</dt>
-      <dd>{harness === null ? 'none' : <Exact text={harness} />}</dd>
+      <dd>{harness === null ? 'none' : <Name text={harness} />}</dd>
       <dt>Image</dt>
       <dd>
         <Exact text={image.name} />
@@ -207,7 +207,7 @@ function Paths({ paths, more }: { paths: readonly string[]; more: number }) {
     <>
       {paths.map((path) => (
         <li key={path}>
-          <Exact text={path} />
+          <Name text={path} />
         </li>
       ))}
       {more > 0 && <li class="quiet">and {more} more</li>}
@@ -222,7 +222,7 @@ function More({ count }: { count: number }) {
 function From({ place }: { place: string }) {
   return (
     <span class="small quiet">
-      (<Exact text={place} />)
+      (<Name text={place} />)
     </span>
   )
 }

@@ -1,7 +1,6 @@
-import { visible } from '../../kernel/visible.ts'
 import type { SessionView } from '../../wire/operator.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Name, nameOf } from '../parts/exact.tsx'
 import { duration, now } from '../parts/time.tsx'
 import { hrefOf } from '../shell/route.ts'
 import { StopButton } from './actions.tsx'
@@ -31,24 +30,24 @@ function SessionCard({ session }: { session: SessionView }) {
       <div class="row">
         <h2 class="grow session-name">
           <a href={hrefOf('sessions', [id])}>
-            <Exact text={name} />
+            <Name text={name} />
           </a>
         </h2>
         <Badge tone={tone}>{text}</Badge>
       </div>
       <p class="small quiet session-place">
-        <Exact text={workspace} />
+        <Name text={workspace} />
       </p>
       <p class="row small">
-        <span>{harness === null ? project === undefined ? 'no harness' : 'docker compose' : <Exact text={harness} />}</span>
+        <span>{harness === null ? project === undefined ? 'no harness' : 'docker compose' : <Name text={harness} />}</span>
         {role !== undefined && (
           <span>
-            role <Exact text={role} />
+            role <Name text={role} />
           </span>
         )}
         {image !== undefined && (
           <span class="quiet">
-            <Exact text={image} />
+            <Name text={image} />
           </span>
         )}
         <span class="quiet">up {duration(now.value - createdAt)}</span>
@@ -71,11 +70,11 @@ function SessionCard({ session }: { session: SessionView }) {
         {isUp(session) && (
           <div class="row">
             {project === undefined && (
-              <a class="button" href={hrefOf('sessions', [id, 'terminal'])} aria-label={`terminal of ${visible(name)}`}>
+              <a class="button" href={hrefOf('sessions', [id, 'terminal'])} aria-label={`Terminal of ${nameOf(name)}`}>
                 Terminal
               </a>
             )}
-            <a class="button" href={hrefOf('activity', [], { session: id })} aria-label={`activity of ${visible(name)}`}>
+            <a class="button" href={hrefOf('activity', [], { session: id })} aria-label={`Activity of ${nameOf(name)}`}>
               Activity
             </a>
             <StopButton session={session} />

@@ -3,10 +3,12 @@ import { useEffect, useState } from 'preact/hooks'
 import type { SessionView } from '../../wire/operator.ts'
 import type { SessionDetailView } from '../../wire/session-facts.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
+import { Tabs, type Tab as TabLink } from '../parts/tabs.tsx'
 import { Ago } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
+import { ViewHead } from '../parts/view-head.tsx'
 import { go, hrefOf } from '../shell/route.ts'
 import { ResetButton, RevokeButton, StopButton } from './actions.tsx'
 import { SessionFigures } from './figures.tsx'
@@ -31,32 +33,40 @@ export function SessionDetail({ id, tab }: { id: string; tab: string }) {
   if (value === undefined) {
     return (
       <>
-        <h1 tabIndex={-1}>Session</h1>
+        <AllSessions />
+        <ViewHead title="Session" />
         {problem === undefined ? <p class="quiet">…</p> : <ProblemNote problem={problem} />}
-        <a href={hrefOf('sessions')}>all sessions</a>
       </>
     )
   }
   const detail: SessionDetailView = heard === undefined ? value : { ...value, ...heard }
   return (
     <>
+      <AllSessions />
       <Head session={detail} reload={reload} />
-      <nav class="session-tabs" aria-label="Of this session">
-        <a href={hrefOf('sessions', [id])} aria-current={tab === 'overview' ? 'page' : undefined}>
-          Overview
-        </a>
-        {detail.project === undefined &&
-          Object.entries(TABS).map(([name, { label }]) => (
-            <a key={name} href={hrefOf('sessions', [id, name])} aria-current={tab === name ? 'page' : undefined}>
-              {label}
-            </a>
-          ))}
-        <a href={hrefOf('activity', [], { session: id })}>Activity</a>
-        <a href={hrefOf('audit', [], { session: id })}>Audit</a>
-      </nav>
+      <Tabs label="Of this session" tabs={tabsOf(detail, tab)} />
       {Object.hasOwn(TABS, tab) && detail.project === undefined ? <Loaded name={tab} session={detail} /> : <Overview session={detail} />}
     </>
   )
+}
+
+function AllSessions() {
+  return (
+    <p class="small">
+      <a href={hrefOf('sessions')}>All sessions</a>
+    </p>
+  )
+}
+
+/** Those of the engine's containers are loaded when they are first looked at; what is in another view is a link there. */
+function tabsOf({ id, project }: SessionDetailView, shown: string): TabLink[] {
+  const own = project === undefined ? Object.entries(TABS) : []
+  return [
+    { label: 'Overview', href: hrefOf('sessions', [id]), isShown: !own.some(([name]) => name === shown) },
+    ...own.map(([name, { label }]) => ({ label, href: hrefOf('sessions', [id, name]), isShown: name === shown })),
+    { label: 'Activity', href: hrefOf('activity', [], { session: id }), isShown: false },
+    { label: 'Audit', href: hrefOf('audit', [], { session: id }), isShown: false },
+  ]
 }
 
 function Head({ session, reload }: { session: SessionDetailView; reload: () => void }) {
@@ -66,12 +76,12 @@ function Head({ session, reload }: { session: SessionDetailView; reload: () => v
     <header class="view-head">
       <div>
         <h1 tabIndex={-1}>
-          <Exact text={name} />
+          <Name text={name} />
         </h1>
         <p class="row">
           <Badge tone={tone}>{text}</Badge>
           <span class="quiet">
-            <Exact text={workspace} />
+            <Name text={workspace} />
           </span>
         </p>
       </div>
@@ -113,9 +123,12 @@ function Overview({ session }: { session: SessionDetailView }) {
       )}
       {project !== undefined && (
         <p class="note">
-          The containers of this session are docker compose’s (project <Exact text={project} />
-          ): what holds them, their figures, terminal, logs and reset are there, as in <code>docker compose -p {project} logs</code>. Here
-          it can be stopped, and its lease revoked.
+          The containers of this session are docker compose’s (project <Name text={project} />
+          ): what holds them, their figures, terminal, logs and reset are there, as in{' '}
+          <code>
+            docker compose -p <Name text={project} /> logs
+          </code>
+          . Here it can be stopped, and its lease revoked.
         </p>
       )}
       {state === 'running' && <SessionFigures session={id} />}

@@ -28,7 +28,7 @@ function All() {
   const all = sessionList.value
   return (
     <>
-      <ViewHead title="Sessions">
+      <ViewHead title="Sessions" about="Agents, each in a container of its own, behind a gate of its own.">
         {all !== undefined && all.length > 0 && <ApplyButton />}
         <Button kind="main" onPress={() => go('sessions', ['new'])}>
           New session

@@ -1,5 +1,5 @@
-import { visible } from '../../kernel/visible.ts'
 import type { StartChoices } from '../../wire/session-facts.ts'
+import { Offers } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import type { Faults, StartWish } from './start-request.ts'
@@ -65,8 +65,6 @@ type Of<Name> = { readonly form: Form; readonly name: Name; readonly label: stri
 
 function Text(props: Of<'workspace' | 'role' | 'name' | 'image'> & { readonly options?: readonly string[] | undefined }) {
   const { form, name, label, hint, options = [] } = props
-  // The browser shows them as they are: what would look like another is not offered.
-  const plain = options.filter((option) => visible(option) === option)
   return (
     <Field
       label={label}
@@ -81,18 +79,10 @@ function Text(props: Of<'workspace' | 'role' | 'name' | 'image'> & { readonly op
             value={form.wish[name]}
             autocomplete="off"
             spellcheck={false}
-            {...(plain.length > 0 && { list: `${attributes.id}-list` })}
+            {...(options.length > 0 && { list: `${attributes.id}-list` })}
             onInput={(event) => form.change({ [name]: event.currentTarget.value })}
           />
-          {plain.length > 0 && (
-            <datalist id={`${attributes.id}-list`}>
-              {plain.map((option) => (
-                <option key={option} value={option}>
-                  {option}
-                </option>
-              ))}
-            </datalist>
-          )}
+          {options.length > 0 && <Offers id={`${attributes.id}-list`} values={options} />}
         </>
       )}
     />

@@ -15,13 +15,22 @@ import { Starting } from './starting.tsx'
 
 type Looked = { readonly request: UpRequest; readonly preview?: SessionPreview; readonly problem?: Problem }
 
+/** Of a form that was left for another view, as for a secret that is missing. */
+let left = NO_WISH
+
+function beginWish(query: URLSearchParams): StartWish {
+  const workspace = query.get('workspace')
+  if (workspace === null) return left
+  return { ...(left.workspace === workspace ? left : NO_WISH), workspace, harness: query.get('harness') ?? '' }
+}
+
 /** A new session: what is wished, what would come of it, and then the start. */
 export function StartForm() {
-  const wish = useSignal<StartWish>({ ...NO_WISH, workspace: route.value.query.get('workspace') ?? '' })
+  const wish = useSignal<StartWish>(beginWish(route.value.query))
   const [faults, setFaults] = useState<Faults>({})
   const [looked, setLooked] = useState<Looked | undefined>()
   const change = (part: Partial<StartWish>): void => {
-    wish.value = { ...wish.value, ...part }
+    wish.value = left = { ...wish.value, ...part }
     // What was shown is not what would be started any more.
     setLooked(undefined)
   }
@@ -44,6 +53,7 @@ export function StartForm() {
     const request = checked()
     if (request === undefined) return
     const session = await start(request)
+    if (session !== undefined) left = NO_WISH
     // Only from here: who looks at something else meanwhile is left there.
     if (session !== undefined && route.value.rest[0] === 'new') go('sessions', [session.id])
   }

@@ -1,8 +1,18 @@
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { bytes } from '../parts/time.tsx'
+import { hrefOf } from '../shell/route.ts'
 import { startRun } from './start-run.ts'
+
+/** What can be mended there. */
+const VAULT_CODES: ReadonlySet<string> = new Set([
+  'secret_missing',
+  'secret_unavailable',
+  'secret_not_permitted',
+  'vault_locked',
+  'vault_key_wrong',
+])
 
 /** How the session that this tab starts comes up. */
 export function Starting() {
@@ -13,7 +23,7 @@ export function Starting() {
     <section class="card stack" aria-label="Session on its way up">
       <div class="row">
         <h2 class="grow">
-          {problem === undefined ? 'Starting' : 'Could not start'} <Exact text={request.name ?? request.workspace} />
+          {problem === undefined ? 'Starting' : 'Could not start'} <Name text={request.name ?? request.workspace} />
         </h2>
         {problem === undefined ? (
           <Button kind="bad" onPress={cancel}>
@@ -34,7 +44,7 @@ export function Starting() {
         .filter(({ isDone }) => !isDone)
         .map(({ image, layers, layersDone, doneBytes, totalBytes }) => (
           <p key={image} class="small">
-            fetching <Exact text={image} />: {layersDone} of {layers} layers, {bytes(doneBytes)} of {bytes(totalBytes)}
+            fetching <Name text={image} />: {layersDone} of {layers} layers, {bytes(doneBytes)} of {bytes(totalBytes)}
           </p>
         ))}
       {problem === undefined ? (
@@ -42,7 +52,15 @@ export function Starting() {
       ) : (
         <>
           <ProblemNote problem={problem} />
-          <p class="small quiet">Nothing of it is left.</p>
+          <p class="small quiet">
+            Nothing of it is left.
+            {VAULT_CODES.has(problem.code) && (
+              <>
+                {' '}
+                <a href={hrefOf('vault')}>Look into the vault</a>; this form stays as it is.
+              </>
+            )}
+          </p>
         </>
       )}
     </section>

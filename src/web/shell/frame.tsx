@@ -1,6 +1,7 @@
 import type { FunctionComponent } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { connection } from '../api/feed.ts'
+import { listens } from '../api/listening.ts'
 import { logOut } from '../api/login.ts'
 import { StandingBadge } from '../audit/standing-badge.tsx'
 import { pendingCount } from '../inbox/questions.ts'
@@ -30,6 +31,12 @@ export function Frame() {
             The daemon does not answer. What is shown may be old; this page goes on by itself when it is back.
           </p>
         )}
+        {!listens.value && (
+          <p class="note note-warn" role="status">
+            Three other windows of this page listen to the daemon, and a browser has few connections to one place. What is shown here may be
+            old; click into this window and it is told again.
+          </p>
+        )}
         {FIRST_VIEWS.has(route.value.view) && route.value.rest.length === 0 && <FirstRun />}
         <Shown />
       </main>
@@ -45,10 +52,17 @@ function skip(event: Event): void {
 
 function Menu() {
   const at = route.value.view
+  const isLive = listens.value && connection.value === 'live'
+  const list = useRef<HTMLUListElement>(null)
+  useEffect(() => {
+    const shown = list.current?.querySelector<HTMLElement>('[aria-current]')
+    // Alone: the page stays where it is.
+    if (list.current && shown) list.current.scrollLeft = shown.offsetLeft - (list.current.clientWidth - shown.offsetWidth) / 2
+  }, [at])
   return (
     <nav class="menu" aria-label="Views">
       <p class="menu-name">Sallyport</p>
-      <ul>
+      <ul ref={list}>
         {NAMES.map((name) => (
           <li key={name}>
             <a href={hrefOf(name)} aria-current={name === at ? 'page' : undefined}>
@@ -64,7 +78,7 @@ function Menu() {
         ))}
       </ul>
       <div class="menu-foot">
-        <Badge tone={connection.value === 'live' ? 'ok' : 'warn'}>{connection.value === 'live' ? 'live' : 'not connected'}</Badge>
+        <Badge tone={isLive ? 'ok' : 'warn'}>{isLive ? 'live' : 'not connected'}</Badge>
         <StandingBadge />
         <label class="visually-hidden" for="theme">
           Colours

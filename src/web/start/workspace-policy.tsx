@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { PlanView } from '../../wire/first-run.ts'
 import { call, Problem } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { act } from '../presence/act.ts'
@@ -32,6 +32,15 @@ export function WorkspacePolicy({ harnesses, onReady }: { harnesses: readonly st
       setProblem(error)
     }
   }
+  const taken = (ready: Ready | undefined): void => {
+    setProblem(undefined)
+    onReady(ready)
+  }
+  /** What was looked at is not what would be written any more: what would be is shown, with the reason. */
+  const lookAgain = async (error: Problem): Promise<void> => {
+    await look()
+    setProblem((before) => before ?? error)
+  }
   return (
     <div class="stack">
       <form class="start-form" aria-label="Workspace" onSubmit={(event) => (event.preventDefault(), void look())}>
@@ -56,6 +65,7 @@ export function WorkspacePolicy({ harnesses, onReady }: { harnesses: readonly st
           control={(attributes) => (
             <select {...attributes} class="input" value={harness} onChange={(event) => (setHarness(event.currentTarget.value), change())}>
               <option value="">as the files tell, else none</option>
+              <option value="plain">none: a shell</option>
               {harnesses.map((name) => (
                 <option key={name}>{name}</option>
               ))}
@@ -67,14 +77,21 @@ export function WorkspacePolicy({ harnesses, onReady }: { harnesses: readonly st
         </Button>
       </form>
       {problem !== undefined && <ProblemNote problem={problem} />}
-      {plan !== undefined && <Plan key={plan.digest} plan={plan} wish={wish} onReady={onReady} />}
+      {plan !== undefined && <Plan key={plan.digest} plan={plan} wish={wish} onReady={taken} onRefused={lookAgain} />}
     </div>
   )
 }
 
 type Wish = { readonly workspace: string; readonly harness?: string }
 
-function Plan({ plan, wish, onReady }: { plan: PlanView; wish: Wish; onReady: (ready: Ready | undefined) => void }) {
+type PlanProps = {
+  readonly plan: PlanView
+  readonly wish: Wish
+  readonly onReady: (ready: Ready | undefined) => void
+  readonly onRefused: (problem: Problem) => Promise<void>
+}
+
+function Plan({ plan, wish, onReady, onRefused }: PlanProps) {
   const [done, setDone] = useState('')
   const ready = (words: string): void => {
     setDone(words)
@@ -82,12 +99,14 @@ function Plan({ plan, wish, onReady }: { plan: PlanView; wish: Wish; onReady: (r
   }
   const write = async (replace: boolean): Promise<void> => {
     const { digest, workspace } = plan
-    const written = await act<{ readonly kept?: string }>(
-      'POST',
-      '/v1/start/policy',
-      { ...wish, digest, replace },
-      `write the policy of ${workspace}`,
+    const body = { ...wish, digest, replace }
+    const written = await act<{ readonly kept?: string }>('POST', '/v1/start/policy', body, `write the policy of ${workspace}`).catch(
+      (error: unknown) => {
+        if (!(error instanceof Problem)) throw error
+        return onRefused(error)
+      },
     )
+    if (written === undefined) return
     ready(written.kept === undefined ? 'Written.' : `Written; the one before is kept as ${written.kept}.`)
   }
   const { before } = plan
@@ -148,7 +167,7 @@ function Facts({ plan: { workspace, kinds, gitHost, harness, secrets, file, isCu
     <dl class="facts">
       <dt>Folder</dt>
       <dd class="mono">
-        <Exact text={workspace} />
+        <Name text={workspace} />
       </dd>
       <dt>Found</dt>
       <dd>
@@ -163,7 +182,7 @@ function Facts({ plan: { workspace, kinds, gitHost, harness, secrets, file, isCu
       <dt>Git</dt>
       <dd>{gitHost === null ? 'no remote with a host' : <Exact text={gitHost} />}</dd>
       <dt>Harness</dt>
-      <dd>{harness === null ? 'none: a shell with the tools of the image' : <Exact text={harness} />}</dd>
+      <dd>{harness === null ? 'none: a shell with the tools of the image' : <Name text={harness} />}</dd>
       {secrets.length > 0 && (
         <>
           <dt>Secrets</dt>
@@ -181,7 +200,7 @@ function Facts({ plan: { workspace, kinds, gitHost, harness, secrets, file, isCu
       )}
       <dt>Written to</dt>
       <dd class="mono">
-        <Exact text={file} />
+        <Name text={file} />
       </dd>
     </dl>
   )

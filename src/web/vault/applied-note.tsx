@@ -1,7 +1,7 @@
 import type { AppliedSecrets } from '../../wire/secrets.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { hrefOf } from '../shell/route.ts'
 
 /** What became of the secrets of now in each session that runs. */
@@ -15,7 +15,7 @@ export function AppliedNote({ applied: { applied, failed }, onClose }: { applied
             <li key={session} class="row">
               <Badge tone="ok">has them</Badge>
               <a href={hrefOf('sessions', [session])}>
-                <Exact text={name} />
+                <Name text={name} />
               </a>
             </li>
           ))}
@@ -24,7 +24,7 @@ export function AppliedNote({ applied: { applied, failed }, onClose }: { applied
               <div class="row">
                 <Badge tone="bad">keeps what it had</Badge>
                 <a href={hrefOf('sessions', [session])}>
-                  <Exact text={name} />
+                  <Name text={name} />
                 </a>
                 <code>{code}</code>
               </div>

@@ -59,7 +59,7 @@ export function DescribeDialog({ secret, found, onDone, onClose }: Props) {
         roles={found.roles}
       />
       <div class="dialog-foot">
-        <Button onPress={onClose}>Leave it</Button>
+        <Button onPress={onClose}>Cancel</Button>
         <Button kind="main" onPress={save}>
           Save
         </Button>

@@ -71,7 +71,7 @@ export function MappingDialog({ secret, found, onDone, onClose }: Props) {
         </p>
       )}
       <div class="dialog-foot">
-        <Button onPress={onClose}>Leave it</Button>
+        <Button onPress={onClose}>Cancel</Button>
         <Button kind="main" onPress={look}>
           Look at the change
         </Button>

@@ -1,7 +1,7 @@
 import type { MappingPlace, MappingsView } from '../../wire/secrets.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import type { Resource } from '../parts/use-resource.ts'
 import { hrefOf } from '../shell/route.ts'
@@ -35,7 +35,7 @@ function Items({ of: { credentials, servers, declarations } }: { of: MappingsVie
     <ul class="vault-mappings">
       {credentials.map((one) => (
         <li key={`${one.id} ${one.file} ${one.place}`}>
-          <Name kind="credential" name={one.id} />
+          <Entry kind="credential" name={one.id} />
           <p>
             <Exact text={one.place} /> to <Exact text={one.domains.join(', ')} />
           </p>
@@ -49,7 +49,7 @@ function Items({ of: { credentials, servers, declarations } }: { of: MappingsVie
       ))}
       {servers.map(({ name, where }) => (
         <li key={`server ${name}`}>
-          <Name kind="MCP server" name={name} />
+          <Entry kind="MCP server" name={name} />
           <p class="quiet small">
             <Exact text={where} />
           </p>
@@ -57,7 +57,7 @@ function Items({ of: { credentials, servers, declarations } }: { of: MappingsVie
       ))}
       {declarations.map((one) => (
         <li key={`secret ${one.secret} ${one.file} ${one.resources.join(' ')}`}>
-          <Name kind="declared" name={one.secret} />
+          <Entry kind="declared" name={one.secret} />
           <p>
             for <Exact text={one.resources.map(inWords).join(', ') || 'nothing yet'} />
           </p>
@@ -68,12 +68,12 @@ function Items({ of: { credentials, servers, declarations } }: { of: MappingsVie
   )
 }
 
-function Name({ kind, name }: { kind: string; name: string }) {
+function Entry({ kind, name }: { kind: string; name: string }) {
   return (
     <p class="row">
       <Badge tone="quiet">{kind}</Badge>
       <strong>
-        <Exact text={name} />
+        <Name text={name} />
       </strong>
     </p>
   )
@@ -87,7 +87,7 @@ function Running({ sessions }: { sessions: MappingsView['sessions'] }) {
         <span key={id}>
           {at > 0 && ', '}
           <a href={hrefOf('sessions', [id])}>
-            <Exact text={name} />
+            <Name text={name} />
           </a>
         </span>
       ))}

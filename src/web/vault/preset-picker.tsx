@@ -1,8 +1,7 @@
 import { useState } from 'preact/hooks'
-import { visible } from '../../kernel/visible.ts'
 import type { PolicyEdit } from '../../wire/policies.ts'
 import type { PresetView, SecretView } from '../../wire/secrets.ts'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, nameOf } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 
 /** A preset, and which key of the vault stands for each name that it looks for. */
@@ -75,7 +74,7 @@ function Names({ chosen, keys, onChoose }: { chosen: Chosen; keys: readonly stri
       {chosen.preset.secrets.map((name) => (
         <Field
           key={name}
-          label={`${visible(name)} is`}
+          label={`${nameOf(name)} is`}
           hint={placesOf(chosen.preset)}
           control={(attributes) => (
             <select
@@ -87,7 +86,7 @@ function Names({ chosen, keys, onChoose }: { chosen: Chosen; keys: readonly stri
               <option value="">declared elsewhere</option>
               {keys.map((key) => (
                 <option key={key} value={key}>
-                  {visible(key)}
+                  {nameOf(key)}
                 </option>
               ))}
             </select>
@@ -99,7 +98,7 @@ function Names({ chosen, keys, onChoose }: { chosen: Chosen; keys: readonly stri
 }
 
 function placesOf({ credentials }: PresetView): string {
-  return visible(credentials.map(({ domains, place }) => `${place} to ${domains.join(', ')}`).join('; '))
+  return nameOf(credentials.map(({ domains, place }) => `${place} to ${domains.join(', ')}`).join('; '))
 }
 
 /** Those of the same name; of the others the first is the one that is mapped. */

@@ -1,7 +1,6 @@
 import type { MappingsView } from '../../wire/secrets.ts'
-import { Button } from '../parts/button.tsx'
-import { Dialog } from '../parts/dialog.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Confirm } from '../parts/confirm.tsx'
+import { Name } from '../parts/exact.tsx'
 import { notify } from '../parts/notices.tsx'
 import { act } from '../presence/act.ts'
 
@@ -25,10 +24,10 @@ export function RemoveDialog({ name, mappings, onDone, onClose }: Props) {
     ...(mappings?.sessions.map((session) => `session ${session.name}`) ?? []),
   ]
   return (
-    <Dialog title="Remove a secret?" onClose={onClose}>
+    <Confirm title="Remove this secret?" verb="Remove" onConfirm={remove} onClose={onClose}>
       <p>
         <code>
-          <Exact text={name} />
+          <Name text={name} />
         </code>{' '}
         is deleted from the vault. Nobody can bring its value back.
       </p>
@@ -40,18 +39,12 @@ export function RemoveDialog({ name, mappings, onDone, onClose }: Props) {
           <ul>
             {users.map((user) => (
               <li key={user}>
-                <Exact text={user} />
+                <Name text={user} />
               </li>
             ))}
           </ul>
         </div>
       )}
-      <div class="dialog-foot">
-        <Button onPress={onClose}>Keep it</Button>
-        <Button kind="bad" onPress={remove}>
-          Remove it
-        </Button>
-      </div>
-    </Dialog>
+    </Confirm>
   )
 }

@@ -1,4 +1,4 @@
-import { visible } from '../../kernel/visible.ts'
+import { nameOf } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 
 type Props = {
@@ -23,7 +23,7 @@ export function ScopeField({ label, hint, value, onChange, workspaces, roles }: 
         <select {...attributes} class="input" value={value} onChange={(event) => onChange(event.currentTarget.value)}>
           {all.map((one) => (
             <option key={one} value={one}>
-              {one === 'global' ? 'every session' : visible(one.replace(/^(role|workspace):/, '$1 '))}
+              {one === 'global' ? 'every session' : nameOf(one.replace(/^(role|workspace):/, '$1 '))}
             </option>
           ))}
         </select>

@@ -1,10 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
-import { visible } from '../../kernel/visible.ts'
 import { SECRET_KEY } from '../../wire/secret-source.ts'
 import type { MappingsView, SecretChangeView, SecretsView, SecretView } from '../../wire/secrets.ts'
 import { Button } from '../parts/button.tsx'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name } from '../parts/exact.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
@@ -20,8 +19,16 @@ import { Masked, Scope, Tags, Used } from './words.tsx'
 
 type Open = 'replace' | 'describe' | 'remove' | 'map'
 
+type Props = {
+  readonly name: string
+  readonly found: SecretsView
+  /** `found` is from before, and is read anew. */
+  readonly isLoading: boolean
+  readonly reload: () => void
+}
+
 /** One secret: what it is, where it goes, and what became of it. */
-export function SecretDetail({ name, found, reload }: { name: string; found: SecretsView; reload: () => void }) {
+export function SecretDetail({ name, found, isLoading, reload }: Props) {
   const secret = found.secrets.find(({ key }) => key === name)
   const damage = found.problems.find(({ key }) => key === name)?.problem
   const path = `/v1/secrets/${encodeURIComponent(name)}`
@@ -42,7 +49,7 @@ export function SecretDetail({ name, found, reload }: { name: string; found: Sec
       <p class="small">
         <a href={hrefOf('vault')}>All secrets</a>
       </p>
-      <ViewHead title={visible(name)} about={secret !== undefined && secret.name !== name ? <Exact text={secret.name} /> : undefined}>
+      <ViewHead title={name} about={secret !== undefined && secret.name !== name ? <Name text={secret.name} /> : undefined}>
         {secret !== undefined && <Button onPress={() => copySecret(name)}>Copy the value</Button>}
         {isThere && SECRET_KEY.test(name) && <Button onPress={() => setOpen('replace')}>Replace</Button>}
         {secret !== undefined && <Button onPress={() => setOpen('describe')}>Name, tags, scope</Button>}
@@ -52,7 +59,8 @@ export function SecretDetail({ name, found, reload }: { name: string; found: Sec
           </Button>
         )}
       </ViewHead>
-      {!isThere && <Empty title={found.vault.state === 'closed' ? 'The vault is closed' : 'The vault has no such secret'} />}
+      {!isThere && isLoading && <p class="quiet">…</p>}
+      {!isThere && !isLoading && <Empty title={found.vault.state === 'closed' ? 'The vault is closed' : 'The vault has no such secret'} />}
       {damage !== undefined && (
         <div class="note note-bad" role="alert">
           It is not what was stored last: <Exact text={damage} />. Store it anew, or remove it.

@@ -1,8 +1,7 @@
 import { useState } from 'preact/hooks'
-import { visible } from '../../kernel/visible.ts'
 import type { SecretsView, SecretView } from '../../wire/secrets.ts'
 import { Empty } from '../parts/empty.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name, nameOf } from '../parts/exact.tsx'
 import { Field } from '../parts/field.tsx'
 import { Ago } from '../parts/time.tsx'
 import { hrefOf } from '../shell/route.ts'
@@ -37,7 +36,7 @@ export function SecretList({ found: { secrets, problems } }: { found: SecretsVie
               <option value="">any</option>
               {tags.map((one) => (
                 <option key={one} value={one}>
-                  {visible(one)}
+                  {nameOf(one)}
                 </option>
               ))}
             </select>
@@ -54,7 +53,7 @@ export function SecretList({ found: { secrets, problems } }: { found: SecretsVie
             {problems.map(({ key, problem }) => (
               <li key={key}>
                 <a href={hrefOf('vault', [key])}>
-                  <Exact text={key} />
+                  <Name text={key} />
                 </a>
                 : <Exact text={problem} />
               </li>
@@ -96,11 +95,11 @@ function Row({ secret }: { secret: SecretView }) {
     <tr>
       <th scope="row">
         <a class="mono" href={hrefOf('vault', [key])}>
-          <Exact text={key} />
+          <Name text={key} />
         </a>
         {name !== key && (
           <span class="quiet small vault-of">
-            <Exact text={name} />
+            <Name text={name} />
           </span>
         )}
       </th>

@@ -68,7 +68,7 @@ export function StoreDialog({ found, replaces, onStored, onClose }: Props) {
           </>
         )}
         <div class="dialog-foot">
-          <Button onPress={onClose}>Leave it</Button>
+          <Button onPress={onClose}>Cancel</Button>
           <button type="submit" class="button button-main" disabled={isBusy} aria-busy={isBusy}>
             {replaces === undefined ? 'Store it' : 'Replace it'}
           </button>

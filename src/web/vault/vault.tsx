@@ -18,7 +18,7 @@ import './vault.css'
 /** Secrets by name, never their values; what uses them, and where they go. */
 export function Vault() {
   const [key] = route.value.rest
-  const { value: found, problem, reload } = useResource<SecretsView>('/v1/secrets')
+  const { value: found, problem, isLoading, reload } = useResource<SecretsView>('/v1/secrets')
   useEffect(() => {
     // A command may have changed it while the page was in the background.
     const look = (): void => void (document.visibilityState === 'visible' && reload())
@@ -41,7 +41,7 @@ export function Vault() {
   return key === undefined ? (
     <Overview found={found} reload={reload} />
   ) : (
-    <SecretDetail key={key} name={key} found={found} reload={reload} />
+    <SecretDetail key={key} name={key} found={found} isLoading={isLoading} reload={reload} />
   )
 }
 
@@ -54,12 +54,12 @@ function Overview({ found, reload }: { found: SecretsView; reload: () => void })
   return (
     <>
       <ViewHead title="Vault" about="What agents never have: the gate writes it into requests. Values are not shown here.">
+        <Button onPress={apply}>Apply to sessions</Button>
         {vault.state !== 'closed' && (
           <Button kind="main" onPress={() => setAdding(true)}>
             Add a secret
           </Button>
         )}
-        <Button onPress={apply}>Apply to sessions</Button>
       </ViewHead>
       <div class="stack">
         {applied !== undefined && <AppliedNote applied={applied} onClose={() => setApplied(undefined)} />}
@@ -88,7 +88,6 @@ function Overview({ found, reload }: { found: SecretsView; reload: () => void })
           onClose={() => setAdding(false)}
           onStored={(stored) => {
             setAdding(false)
-            reload()
             go('vault', [stored])
           }}
         />

@@ -1,6 +1,6 @@
 import type { SecretUse, SecretView } from '../../wire/secrets.ts'
 import { Badge } from '../parts/badge.tsx'
-import { Exact } from '../parts/exact.tsx'
+import { Exact, Name, nameOf } from '../parts/exact.tsx'
 import { Ago } from '../parts/time.tsx'
 import { hrefOf } from '../shell/route.ts'
 import { sessionList } from '../sessions/session-list.ts'
@@ -20,12 +20,12 @@ export function Scope({ of: { scope, scopeFolder } }: { of: Pick<SecretView, 'sc
   if (scope.startsWith('role:'))
     return (
       <>
-        role <Exact text={scope.slice('role:'.length)} />
+        role <Name text={scope.slice('role:'.length)} />
       </>
     )
   return (
-    <span title={scope}>
-      workspace <Exact text={scopeFolder ?? scope.slice('workspace:'.length)} />
+    <span title={nameOf(scope)}>
+      workspace <Name text={scopeFolder ?? scope.slice('workspace:'.length)} />
     </span>
   )
 }
@@ -36,7 +36,7 @@ export function Tags({ tags }: { tags: readonly string[] }) {
     <span class="vault-tags">
       {tags.map((tag) => (
         <Badge key={tag} tone="quiet">
-          <Exact text={tag} />
+          <Name text={tag} />
         </Badge>
       ))}
     </span>
@@ -55,13 +55,13 @@ export function Used({ used }: { used: SecretUse | undefined }) {
         <>
           {' in '}
           <a href={hrefOf('sessions', [session])}>
-            <Exact text={name ?? session} />
+            <Name text={name ?? session} />
           </a>
         </>
       )}
       {workspace !== undefined && (
         <span class="quiet small vault-of">
-          <Exact text={workspace} />
+          <Name text={workspace} />
         </span>
       )}
     </>

@@ -10,6 +10,7 @@ import { encodeEvent, encodeIdentity, sealLine, type AuditEvent } from '../../..
 import { LIMITS } from '../../../src/kernel/limits.ts'
 import { matchesActivity, type ActivityLine } from '../../../src/wire/activity.ts'
 import { decided, finished, NOW, recordingLog, temporaryFolder } from '../../support/audit.ts'
+import { heapBytes, MB } from '../../support/memory.ts'
 
 const log = { warn: () => undefined }
 const EVERYTHING = LIMITS.activityPageMax * 100
@@ -212,6 +213,22 @@ test('property: what is counted over time is what was sent, of each session and 
     }),
     { numRuns: 20 },
   )
+})
+
+test('of lines that a gate made as long as they may be no more is kept than is shown', () => {
+  const before = heapBytes()
+  const activity = at()
+
+  for (let seq = 1; seq <= 200; seq += 1) {
+    const long = `${seq}${'x'.repeat(30_000)}`
+    const texts = Object.fromEntries(
+      ['network', 'scheme', 'method', 'host', 'path', 'rule', 'note', 'credential'].map((name) => [name, long]),
+    )
+    const fields = { seq, time: new Date(NOW).toISOString(), event: 'decided', request: `r${seq}`, decision: 'allow', ...texts }
+    activity.take([JSON.stringify(fields)], { session: 's-1', chain: 1, offset: 0 })
+  }
+  assert.equal(all(activity).length, 200)
+  assert.ok(heapBytes() - before < 4 * MB)
 })
 
 test('half of the answers took at most a quarter less than p50 says, and a tunnel is no answer', () => {

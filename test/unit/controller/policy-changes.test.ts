@@ -38,7 +38,7 @@ const allow = (more: Partial<Extract<PolicyEdit, { kind: 'allow_host' }>> = {}):
 /** Looks at a change, and makes it as it was looked at. */
 async function make(wish: ChangeWish) {
   const { before, after, expiresAt, target } = await place.changes.preview(wish)
-  const seen = { ...(before !== undefined && { before }), after, ...(expiresAt !== undefined && { expiresAt }) }
+  const seen = { target, ...(before !== undefined && { before }), after, ...(expiresAt !== undefined && { expiresAt }) }
   return { ...(await place.changes.apply({ ...wish, ...seen })), seen, text: readFileSync(target, 'utf8') }
 }
 
@@ -96,15 +96,15 @@ test('the first change of a workspace makes its folder, with the name of the wor
 
 test('I80 a file that changed after it was looked at is not written, and a change that became another one is not made', async () => {
   const file = place.write('home/policies/global.yaml', TEXT)
-  const { before = '', after } = await place.changes.preview({ layer: GLOBAL, edit: allow() })
+  const { target, before = '', after } = await place.changes.preview({ layer: GLOBAL, edit: allow() })
   writeFileSync(file, `${TEXT}# mine too\n`)
-  await assert.rejects(place.changes.apply({ layer: GLOBAL, edit: allow(), before, after }), { code: 'policy_file_changed' })
+  await assert.rejects(place.changes.apply({ layer: GLOBAL, edit: allow(), target, before, after }), { code: 'policy_file_changed' })
   assert.equal(readFileSync(file, 'utf8'), `${TEXT}# mine too\n`)
   writeFileSync(file, TEXT)
-  await assert.rejects(place.changes.apply({ layer: GLOBAL, edit: allow({ host: 'evil.example.com' }), before, after }), {
+  await assert.rejects(place.changes.apply({ layer: GLOBAL, edit: allow({ host: 'evil.example.com' }), target, before, after }), {
     code: 'policy_file_changed',
   })
-  await assert.rejects(place.changes.apply({ layer: GLOBAL, edit: allow(), after }), { code: 'policy_file_changed' })
+  await assert.rejects(place.changes.apply({ layer: GLOBAL, edit: allow(), target, after }), { code: 'policy_file_changed' })
   assert.equal(readFileSync(file, 'utf8'), TEXT)
   assert.deepEqual([place.audited, place.refreshed], [[], []])
 })
@@ -114,7 +114,10 @@ test('two changes that were looked at together are made one after the other: the
   const wishes = ['one.example.com', 'two.example.com'].map((host): ChangeWish => ({ layer: GLOBAL, edit: allow({ host }) }))
   const seen = await Promise.all(wishes.map((wish) => place.changes.preview(wish)))
   const results = await Promise.allSettled(
-    wishes.map((wish, index) => place.changes.apply({ ...wish, before: seen[index]?.before ?? '', after: seen[index]?.after ?? '' })),
+    wishes.map((wish, index) => {
+      const { target = '', before = '', after = '' } = seen[index] ?? {}
+      return place.changes.apply({ ...wish, target, before, after })
+    }),
   )
   assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
   assert.equal(place.audited.length, 1)
@@ -133,10 +136,10 @@ for (const { why, content } of [
   test(`content with ${why} is shown with its line, and refused`, async () => {
     const file = place.write('home/policies/global.yaml', TEXT)
     const wish: ChangeWish = { layer: GLOBAL, edit: { kind: 'content', content } }
-    const { isRefused, problems, before = '', after } = await place.changes.preview(wish)
+    const { isRefused, problems, target, before = '', after } = await place.changes.preview(wish)
     assert.ok(isRefused)
     assert.ok(problems.some(({ severity, line }) => severity === 'error' && line > 0))
-    await assert.rejects(place.changes.apply({ ...wish, before, after }), { code: 'policy_invalid' })
+    await assert.rejects(place.changes.apply({ ...wish, target, before, after }), { code: 'policy_invalid' })
     assert.equal(readFileSync(file, 'utf8'), TEXT)
   })
 
@@ -213,7 +216,7 @@ test('I81 what is allowed for an hour ends with it, by its own file, and an end 
   )
   assert.equal(policy.asOf(end - 1).nextEnd, end)
   await assert.rejects(place.changes.apply({ layer, edit, ...seen, expiresAt: end + 1 }), { code: 'policy_change_invalid' })
-  await assert.rejects(place.changes.apply({ layer, edit, after: seen.after }), { code: 'policy_change_invalid' })
+  await assert.rejects(place.changes.apply({ layer, edit, target, after: seen.after }), { code: 'policy_change_invalid' })
 })
 
 test('what is allowed for a session is in no file of another, and a session has no policy that could be edited', async () => {

@@ -9,7 +9,8 @@ import { createSecretDesk } from '../../../src/controller/secret-desk.ts'
 import { mappingsOf } from '../../../src/controller/secret-mappings.ts'
 import { createServicePresets } from '../../../src/controller/service-presets.ts'
 import { createSessionSecrets } from '../../../src/controller/session-secrets.ts'
-import { SallyportError } from '../../../src/kernel/errors.ts'
+import { codeOf, SallyportError } from '../../../src/kernel/errors.ts'
+import { LIMITS } from '../../../src/kernel/limits.ts'
 import { Secret } from '../../../src/kernel/secret.ts'
 import { system } from '../../../src/kernel/system.ts'
 import { recordingLog } from '../../support/audit.ts'
@@ -21,13 +22,25 @@ import { unlockWith, vaultHome, type VaultHome } from '../../support/vault.ts'
 const CANARY = 'canary-desk-77d1'
 const NEVER = new AbortController().signal
 
-async function openDesk(home: VaultHome, options: { readonly audit?: (event: AuditEvent) => Promise<void>; passphrase?: string } = {}) {
+type DeskOptions = {
+  readonly audit?: (event: AuditEvent) => Promise<void>
+  readonly passphrase?: string
+  readonly clock?: { now: number }
+}
+
+async function openDesk(home: VaultHome, options: DeskOptions = {}) {
   const unlock = unlockWith(join(home.path, 'vault.key'), options.passphrase)
   const { log } = recordingLog()
   const kept = await openDaemonVault(home.path, unlock, system, log as unknown as Parameters<typeof openDaemonVault>[3])
   const audited: AuditEvent[] = []
   const append = options.audit ?? (async (event: AuditEvent) => void audited.push(event))
-  const desk = createSecretDesk({ ...kept, home: home.path, workspaces: () => [], audit: { append } })
+  const desk = createSecretDesk({
+    ...kept,
+    home: home.path,
+    workspaces: () => [],
+    audit: { append },
+    system: { elapsed: () => options.clock?.now ?? 0 },
+  })
   return { kept, desk, audited, [Symbol.asyncDispose]: () => kept[Symbol.asyncDispose]() }
 }
 
@@ -130,6 +143,26 @@ test('a locked vault gives nothing until its passphrase comes, and a wrong one c
   await desk.unlock(new Secret('passphrase', 'five words by sheer chance'), 'a test')
   await assert.rejects(desk.unlock(new Secret('passphrase', 'another wrong one'), 'a test'), { code: 'vault_key_wrong' })
   assert.equal((await kept.vault.get('KEY')).reveal(), CANARY)
+})
+
+test('guesses at the passphrase are recorded, one at a time, and wait longer and longer; the right one is not looked at before', async () => {
+  await using home = await vaultHome()
+  await (await home.create('passphrase'))[Symbol.asyncDispose]()
+  const clock = { now: 0 }
+  await using setting = await openDesk(home, { passphrase: 'not the one that it has', clock })
+  const { desk, audited } = setting
+  const guess = (text = 'another wrong one') => desk.unlock(new Secret('passphrase', text), 'a test')
+  const [first, second] = await Promise.allSettled([guess(), guess()])
+  assert.deepEqual(
+    [first, second].map((one) => one.status === 'rejected' && codeOf(one.reason)),
+    ['vault_key_wrong', 'vault_locked'],
+  )
+  for (let wrong = 2; wrong <= LIMITS.unlockGuessesFree + 1; wrong += 1) await assert.rejects(guess(), { code: 'vault_key_wrong' })
+  await assert.rejects(guess('five words by sheer chance'), { code: 'vault_locked' })
+  assert.equal(audited.length, LIMITS.unlockGuessesFree + 1)
+  clock.now += LIMITS.approverWaitMinMs
+  assert.equal((await guess('five words by sheer chance')).state, 'open')
+  assert.doesNotMatch(JSON.stringify(audited), /wrong one|sheer/)
 })
 
 test('who uses a secret is told from every layer of the operator’s, and a layer that cannot be read is told', async () => {

@@ -77,12 +77,24 @@ for (const { where, text } of [
   { where: 'a comment', text: `{"mcpServers": {}} // was ${CLEAR}` },
   { where: 'a name', text: `{"mcpServers": {"${CLEAR}": {"command": "x"}}}` },
   { where: 'what is no JSON', text: `{"mcpServers": {"a": ${CLEAR}\n}` },
+  { where: 'a value with a name without quotes', text: '{"mcpServers": {"a": {"env": {API_TOKEN: "clearcanary-1"}}}}' },
+  { where: 'other quotes', text: "{'mcpServers': {'a': {'env': {'API_TOKEN': 'clearcanary-1'}}}}" },
+  { where: 'a value without quotes', text: '{"mcpServers": {"a": {"env": {"API_TOKEN": clearcanary-1}}}}' },
+  { where: 'a map in the place of a value', text: '{"mcpServers": {"a": {"env": {"API_TOKEN": {"is": "clearcanary-1"}}}}}' },
+  { where: 'another format', text: 'mcpServers:\n  a:\n    env:\n      API_TOKEN: clearcanary-1\n' },
+  { where: 'the fragment of an address', text: '{"mcpServers": {"a": {"url": "https://a.example.com/#token=clearcanary-1"}}}' },
 ])
   test(`a secret in ${where} is hidden, and what is written of it is no longer one`, () => {
     const { text: shown, hidden } = withoutValues(text)
     assert.doesNotMatch(shown, /clearcanary/)
     assert.ok(hidden > 0)
   })
+
+test('a number that is named as a secret is hidden, and of a long line that is none the end is found at once', () => {
+  assert.doesNotMatch(withoutValues('{"mcpServers": {"a": {"env": {"API_TOKEN": 123456789012}}}}').text, /1234/)
+  const long = 'a'.repeat(200_000)
+  assert.equal(withoutValues(long).text, long)
+})
 
 test('what is wrong is told with its place, and a key that stands there twice is', () => {
   const text = '{"mcpServers": {\n  "a": {"command": "x",\n    "env": {"LD_PRELOAD": "y"}},\n  "a": {"command": "z"}\n}}'
