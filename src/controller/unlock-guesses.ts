@@ -5,7 +5,7 @@ import type { System } from '../kernel/system.ts'
 /** Tries to unlock the vault, as somebody makes them who may only guess. */
 export type UnlockGuesses = {
   /**
-   * One at a time; after `LIMITS.unlockGuessesFree` that were wrong each wait is twice the one before.
+   * One at a time; after `LIMITS.unlockGuessesFreeMax` that were wrong each wait is twice the one before.
    * @throws vault_locked when it is not looked at yet; what the try throws
    */
   take<T>(attempt: () => Promise<T>): Promise<T>
@@ -26,7 +26,7 @@ export function createUnlockGuesses(system: Pick<System, 'elapsed'>): UnlockGues
         return value
       } catch (error) {
         if (codeOf(error) === 'vault_key_wrong') failures += 1
-        const beyond = failures - LIMITS.unlockGuessesFree
+        const beyond = failures - LIMITS.unlockGuessesFreeMax
         if (beyond > 0) openAtMs = system.elapsed() + Math.min(LIMITS.approverWaitMinMs * 2 ** (beyond - 1), LIMITS.approverWaitMaxMs)
         throw error
       } finally {

@@ -325,7 +325,7 @@ export const HOST_LIMITS = {
   /** Passwords that wait for the one that is looked at: more are `presence_failed`. Each costs 128 MiB for a moment. */
   approverAttemptsMax: 8,
   /** Wrong passphrases of the vault that the page may give before the next has to wait as a password does. */
-  unlockGuessesFree: 3,
+  unlockGuessesFreeMax: 3,
   /** The file of the password. */
   approverFileBytesMax: 4 * 1024,
   /** A proof of presence is used at once, or not at all. */
