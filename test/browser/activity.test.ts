@@ -7,6 +7,7 @@ import type { Locator, Page } from 'playwright-core'
 import { openAudit, type AuditEvent } from '../../src/audit/audit.ts'
 import { system } from '../../src/kernel/system.ts'
 import { decided, finished, recordingLog } from '../support/audit.ts'
+import { eventually } from '../support/eventually.ts'
 import { inspectView, openOperatorPage, type OperatorPage } from '../support/operator-page.ts'
 
 const COUNT = 10_000
@@ -138,9 +139,12 @@ test('the traffic of the agents’ own services is apart', async () => {
 test('j, k, Enter and Escape lead through the list, into a request and out of it', async () => {
   await look('?session=many&decision=deny')
   await rows().first().waitFor()
-  await tab.keyboard.press('j')
-  await tab.keyboard.press('j')
-  await tab.keyboard.press('k')
+  // Lines that were filtered anew have none of them chosen.
+  await eventually(async () => {
+    await tab.keyboard.press('j')
+    assert.equal(await list().getByRole('option', { selected: true }).count(), 1)
+  })
+  for (let press = 0; press < 3; press += 1) await tab.keyboard.press('k')
   assert.equal(await list().getByRole('option', { selected: true }).getAttribute('aria-posinset'), '1')
   await tab.keyboard.press('Enter')
   await panel().getByText('host_not_allowed').first().waitFor()
