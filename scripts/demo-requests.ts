@@ -112,9 +112,12 @@ function watch(env: NodeJS.ProcessEnv): AsyncDisposable & { readonly ready: Prom
   const child = spawn(process.execPath, [path.join(ROOT, 'src/main.ts'), 'pending', '--watch'], options)
   const ended = once(child, 'exit')
   const questions = questionsOf(createInterface({ input: child.stdout }))
+  // Read from the beginning: a line that comes before somebody reads would be lost.
+  let next = questions.next()
   return {
     async asked() {
-      const { value, done } = await questions.next()
+      const { value, done } = await next
+      next = questions.next()
       if (done === true) throw new SetupError('nothing was asked', [])
       return value
     },
