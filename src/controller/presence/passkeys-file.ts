@@ -1,7 +1,5 @@
 import * as z from 'zod'
-import { codeOf } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
-import { readPrivateFile } from '../../kernel/private-file.ts'
 
 const Encoded = z
   .string()
@@ -34,29 +32,3 @@ export const PasskeysRecord = z.strictObject({
     .refine((all) => new Set(all.map(({ id }) => id)).size === all.length, 'one is there twice'),
 })
 export type PasskeysRecord = z.infer<typeof PasskeysRecord>
-
-/** What is in the file, `undefined` when there is none, or in words why it cannot be used. */
-export async function readPasskeysFile(path: string): Promise<PasskeysRecord | undefined | { readonly problem: string }> {
-  try {
-    const text = await readPrivateFile(path, LIMITS.passkeysFileBytesMax)
-    if (text === undefined) return undefined
-    const { data } = PasskeysRecord.safeParse(parse(text))
-    return data ?? { problem: 'it is cut off or damaged' }
-  } catch (error) {
-    // Words of our own have no code.
-    const code = codeOf(error)
-    return { problem: code === 'Error' && error instanceof Error ? error.message : `it cannot be read (${code})` }
-  }
-}
-
-export function passkeysFileText(record: PasskeysRecord): string {
-  return `${JSON.stringify(record, null, 2)}\n`
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}

@@ -9,7 +9,8 @@ import { PASSKEY_DOMAIN, type PasskeyCreation, type PasskeyRequest, type Passkey
 import { createTurns } from '../turns.ts'
 import { Challenges, worthless } from './challenges.ts'
 import { checkAssertion, checkAttestation, PASSKEY_ALGORITHMS, readAssertion, readAttestation } from './passkey-response.ts'
-import { passkeysFileText, readPasskeysFile, type PasskeyRecord, type PasskeysRecord } from './passkeys-file.ts'
+import { PasskeysRecord, type PasskeyRecord } from './passkeys-file.ts'
+import { readRecordFile, recordFileText } from './record-file.ts'
 import type { ProofPurpose } from './proof.ts'
 
 /** What an answer of a passkey is given for: a proof, or the log-in of a page. */
@@ -48,7 +49,7 @@ export type PasskeysParts = {
  * anew with the next use. A damaged one proves nothing and takes nothing, and is never taken for no passkey.
  */
 export async function openPasskeys(parts: PasskeysParts): Promise<Passkeys> {
-  const read = await readPasskeysFile(parts.file)
+  const read = await readRecordFile(parts.file, PasskeysRecord, LIMITS.passkeysFileBytesMax)
   if (read !== undefined && 'problem' in read)
     parts.log.error({ file: parts.file, problem: read.problem }, 'the passkeys of the operator cannot be used')
   return new KeyRing(parts, read)
@@ -63,7 +64,7 @@ class KeyRing implements Passkeys {
   readonly #challenges: Readonly<Record<'proof' | 'login' | 'creation', Challenges>>
   #record: PasskeysRecord | undefined
 
-  constructor(parts: PasskeysParts, read: Awaited<ReturnType<typeof readPasskeysFile>>) {
+  constructor(parts: PasskeysParts, read: Awaited<ReturnType<typeof readRecordFile<PasskeysRecord>>>) {
     const { system } = parts
     this.#parts = parts
     this.#problem = read !== undefined && 'problem' in read ? read.problem : undefined
@@ -181,8 +182,8 @@ class KeyRing implements Passkeys {
     const next: PasskeysRecord = { version: 1, user: this.#user, passkeys: [...passkeys] }
     let isWritten = true
     try {
-      if (this.#record === undefined) isWritten = await createPrivateFile(file, passkeysFileText(next), system)
-      else await replacePrivateFile(file, passkeysFileText(next), system)
+      if (this.#record === undefined) isWritten = await createPrivateFile(file, recordFileText(next), system)
+      else await replacePrivateFile(file, recordFileText(next), system)
     } catch (cause) {
       throw failed(`${file} cannot be written (${codeOf(cause)})`, 'make room on the disk, or look at who may write there', cause)
     }

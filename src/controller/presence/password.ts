@@ -7,7 +7,8 @@ import type { Secret } from '../../kernel/secret.ts'
 import { newStretching, stretch } from '../../kernel/stretch.ts'
 import type { System } from '../../kernel/system.ts'
 import { createTurns } from '../turns.ts'
-import { passwordFileText, readPasswordFile, type PasswordRecord } from './password-file.ts'
+import { PasswordRecord } from './password-file.ts'
+import { readRecordFile, recordFileText } from './record-file.ts'
 
 export type Password = {
   isSet(): boolean
@@ -26,7 +27,7 @@ export type Password = {
  * nothing, and it is written anew with the next attempt.
  */
 export async function openPassword(file: string, system: System, log: Log): Promise<Password> {
-  const read = await readPasswordFile(file)
+  const read = await readRecordFile(file, PasswordRecord, LIMITS.approverFileBytesMax)
   const problem = read !== undefined && 'problem' in read ? read.problem : undefined
   let record = read === undefined || 'problem' in read ? undefined : read
   if (problem !== undefined) log.error({ file, problem }, 'the password of the operator cannot be used')
@@ -50,7 +51,7 @@ export async function openPassword(file: string, system: System, log: Log): Prom
 
   const write = async (next: PasswordRecord): Promise<void> => {
     try {
-      await replacePrivateFile(file, passwordFileText(next), system)
+      await replacePrivateFile(file, recordFileText(next), system)
     } catch (cause) {
       throw unwritable(file, cause)
     }
@@ -135,7 +136,7 @@ async function isRight(given: Secret, record: PasswordRecord): Promise<boolean> 
 async function create(file: string, made: PasswordRecord, system: System): Promise<void> {
   let isMade
   try {
-    isMade = await createPrivateFile(file, passwordFileText(made), system)
+    isMade = await createPrivateFile(file, recordFileText(made), system)
   } catch (cause) {
     throw unwritable(file, cause)
   }
