@@ -5,6 +5,7 @@ import { ProblemNote } from '../parts/problem-note.tsx'
 import { bytes } from '../parts/time.tsx'
 import { filter } from './address.ts'
 import { Chart, type Curve } from './chart.tsx'
+import { Table } from '../parts/table.tsx'
 
 /** While the page is looked at the figures are read again so often. */
 const AGAIN_MS = 10_000
@@ -117,25 +118,16 @@ function Figures({ series: { buckets, stepMs } }: { series: ActivitySeries }) {
       {some.length === 0 ? (
         <p class="quiet">Nothing happened in this time.</p>
       ) : (
-        <div class="table-scroll activity-figures" tabIndex={0} role="region" aria-label="The figures of the charts">
-          <table class="table">
-            <caption class="quiet small">In stretches of {step}, newest first. Those without anything are left out.</caption>
-            <thead>
-              <tr>
-                {['From', 'Requests', 'Denied', 'Asked', 'Received', 'Sent', 'Median answer', '95 % within'].map((name) => (
-                  <th key={name} scope="col">
-                    {name}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {some.map((bucket) => (
-                <Row key={bucket.at} bucket={bucket} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="The figures of the charts"
+          heads={['From', 'Requests', 'Denied', 'Asked', 'Received', 'Sent', 'Median answer', '95 % within']}
+          caption={`In stretches of ${step}, newest first. Those without anything are left out.`}
+          around="activity-figures"
+        >
+          {some.map((bucket) => (
+            <Row key={bucket.at} bucket={bucket} />
+          ))}
+        </Table>
       )}
     </details>
   )

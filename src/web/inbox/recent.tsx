@@ -12,6 +12,7 @@ import { Asker } from './list.tsx'
 import { pending } from './questions.ts'
 import { Sections } from './sections.tsx'
 import { runWords, stateWords } from './words.ts'
+import { Table } from '../parts/table.tsx'
 
 const LISTED_MAX = 100
 /** What runs is looked at so often: its end is no event of a question. */
@@ -36,26 +37,14 @@ export function Recent() {
   if (value === undefined) return <p class="quiet">…</p>
   if (cards.length === 0) return <Empty title="Nothing was asked yet" />
   return (
-    <div class="table-scroll card" tabIndex={0} role="region" aria-label="What was asked">
-      <table class="table inbox-recent">
-        <thead>
-          <tr>
-            <th scope="col">When</th>
-            <th scope="col">What</th>
-            <th scope="col">Session</th>
-            <th scope="col">Ended</th>
-            <th scope="col">By</th>
-            <th scope="col">Run</th>
-          </tr>
-        </thead>
-        <tbody>
-          {cards.map((card) => (
-            <Line key={card.id} card={card} onOpen={() => setOpened(card.id)} />
-          ))}
-        </tbody>
-      </table>
+    <>
+      <Table label="What was asked" heads={['When', 'What', 'Session', 'Ended', 'By', 'Run']} class="inbox-recent" around="card">
+        {cards.map((card) => (
+          <Line key={card.id} card={card} onOpen={() => setOpened(card.id)} />
+        ))}
+      </Table>
       {opened !== undefined && <Shown id={opened} onClose={() => setOpened(undefined)} />}
-    </div>
+    </>
   )
 }
 

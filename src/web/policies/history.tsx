@@ -11,6 +11,7 @@ import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { act } from '../presence/act.ts'
+import { Table } from '../parts/table.tsx'
 
 /** What became of policies, from the audit; the change itself where it is kept. */
 export function History() {
@@ -27,27 +28,11 @@ export function History() {
   return (
     <>
       <section class="card" aria-label="Changes">
-        <div class="table-scroll" tabIndex={0} role="region" aria-label="Changes, table">
-          <table class="table">
-            <thead>
-              <tr>
-                <th>When</th>
-                <th>What</th>
-                <th>Did</th>
-                <th>By</th>
-                <th>SHA-256 then</th>
-                <th>
-                  <span class="visually-hidden">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {value.entries.map((entry, index) => (
-                <Row key={`${index} ${entry.at}`} entry={entry} onLook={() => setOpen(entry)} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Changes, table" heads={['When', 'What', 'Did', 'By', 'SHA-256 then', '']}>
+          {value.entries.map((entry, index) => (
+            <Row key={`${index} ${entry.at}`} entry={entry} onLook={() => setOpen(entry)} />
+          ))}
+        </Table>
       </section>
       {open?.id !== undefined && (
         <Change

@@ -10,6 +10,7 @@ import { ProblemNote } from '../parts/problem-note.tsx'
 import { Ago, now } from '../parts/time.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { ChangeDialog } from './change-dialog.tsx'
+import { Table } from '../parts/table.tsx'
 
 const KINDS = { host_command: 'command', network: 'request', timed: 'network' } as const
 
@@ -35,26 +36,11 @@ export function Remembered() {
   return (
     <>
       <section class="card" aria-label="Rules for a time">
-        <div class="table-scroll" tabIndex={0} role="region" aria-label="Rules for a time, table">
-          <table class="table">
-            <thead>
-              <tr>
-                <th>Rule</th>
-                <th>About</th>
-                <th>For</th>
-                <th>Ends</th>
-                <th>
-                  <span class="visually-hidden">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rules.map((one) => (
-                <Row key={`${one.kind} ${one.id}`} one={one} onTake={() => forget(one)} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Rules for a time, table" heads={['Rule', 'About', 'For', 'Ends', '']}>
+          {rules.map((one) => (
+            <Row key={`${one.kind} ${one.id}`} one={one} onTake={() => forget(one)} />
+          ))}
+        </Table>
       </section>
       {taken?.layer !== undefined && (
         <ChangeDialog

@@ -9,6 +9,7 @@ import { notify } from '../parts/notices.tsx'
 import { ProblemNote } from '../parts/problem-note.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { RevokeButton } from './actions.tsx'
+import { Table } from '../parts/table.tsx'
 
 const TONES: Readonly<Record<LeaseView['state'], Tone>> = { live: 'ok', revoked: 'bad', ended: 'quiet' }
 /** Of those that have ended only the last are of interest here. */
@@ -37,44 +38,30 @@ function LeaseTable() {
         A lease is what a session’s agent and gate show for what they ask. It has no end but its session’s, or yours. Revoking one revokes
         all of its session.
       </p>
-      <div class="table-scroll" tabIndex={0} role="region" aria-label="Leases">
-        <table class="table">
-          <thead>
-            <tr>
-              <th scope="col">State</th>
-              <th scope="col">For</th>
-              <th scope="col">Session</th>
-              <th scope="col">Agent</th>
-              <th scope="col">Workspace</th>
-              <th scope="col">Action</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map(({ id, session, audience, agent, role, workspace, state }) => (
-              <tr key={id}>
-                <td>
-                  <Badge tone={TONES[state]}>{state}</Badge>
-                </td>
-                <td>{audience === 'sidecar' ? 'gate' : 'agent'}</td>
-                <td class="mono">{session}</td>
-                <td>
-                  <Name text={agent} />
-                  {role !== undefined && (
-                    <>
-                      {' '}
-                      as <Name text={role} />
-                    </>
-                  )}
-                </td>
-                <td>
-                  <Name text={workspace} />
-                </td>
-                <td>{state === 'live' && audience === 'agent' && <RevokeButton of={id} name={session} onDone={reload} />}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Leases" heads={['State', 'For', 'Session', 'Agent', 'Workspace', 'Action']}>
+        {shown.map(({ id, session, audience, agent, role, workspace, state }) => (
+          <tr key={id}>
+            <td>
+              <Badge tone={TONES[state]}>{state}</Badge>
+            </td>
+            <td>{audience === 'sidecar' ? 'gate' : 'agent'}</td>
+            <td class="mono">{session}</td>
+            <td>
+              <Name text={agent} />
+              {role !== undefined && (
+                <>
+                  {' '}
+                  as <Name text={role} />
+                </>
+              )}
+            </td>
+            <td>
+              <Name text={workspace} />
+            </td>
+            <td>{state === 'live' && audience === 'agent' && <RevokeButton of={id} name={session} onDone={reload} />}</td>
+          </tr>
+        ))}
+      </Table>
       <RotateKey onDone={reload} />
     </div>
   )

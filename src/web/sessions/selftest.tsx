@@ -4,6 +4,7 @@ import { call } from '../api/client.ts'
 import { Badge } from '../parts/badge.tsx'
 import { Button } from '../parts/button.tsx'
 import { Exact } from '../parts/exact.tsx'
+import { Table } from '../parts/table.tsx'
 
 /** Tries every way out of a session that runs, and shows what came of it. */
 export function Selftest({ session }: { session: string }) {
@@ -33,32 +34,20 @@ export function Selftest({ session }: { session: string }) {
         )}
       </div>
       {rows !== undefined && (
-        <div class="table-scroll" tabIndex={0} role="region" aria-label="Ways out">
-          <table class="table">
-            <thead>
-              <tr>
-                <th scope="col">Result</th>
-                <th scope="col">Way</th>
-                <th scope="col">Tried</th>
-                <th scope="col">Found</th>
-              </tr>
-            </thead>
-            <tbody>
-              {[...open, ...rows.filter(({ ok }) => ok)].map(({ id, what, why, ok, detail }) => (
-                <tr key={id}>
-                  <td>
-                    <Badge tone={ok ? 'ok' : 'bad'}>{ok ? 'shut' : 'open'}</Badge>
-                  </td>
-                  <td class="mono">{id}</td>
-                  <td title={why}>{what}</td>
-                  <td>
-                    <Exact text={detail} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Ways out" heads={['Result', 'Way', 'Tried', 'Found']}>
+          {[...open, ...rows.filter(({ ok }) => ok)].map(({ id, what, why, ok, detail }) => (
+            <tr key={id}>
+              <td>
+                <Badge tone={ok ? 'ok' : 'bad'}>{ok ? 'shut' : 'open'}</Badge>
+              </td>
+              <td class="mono">{id}</td>
+              <td title={why}>{what}</td>
+              <td>
+                <Exact text={detail} />
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
     </section>
   )

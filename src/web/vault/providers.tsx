@@ -8,6 +8,7 @@ import { ProblemNote } from '../parts/problem-note.tsx'
 import { useResource } from '../parts/use-resource.ts'
 import { Problem } from '../api/client.ts'
 import { act } from '../presence/act.ts'
+import { Table } from '../parts/table.tsx'
 
 const TONES: Readonly<Record<ProviderView['state'], Tone>> = { available: 'ok', locked: 'warn', missing: 'quiet', unset: 'quiet' }
 const STATES: Readonly<Record<ProviderView['state'], string>> = {
@@ -26,34 +27,22 @@ export function Providers() {
       {problem !== undefined && <ProblemNote problem={problem} />}
       <TestForm />
       {providers !== undefined && (
-        <div class="table-scroll" tabIndex={0} role="region" aria-label="Table of sources">
-          <table class="table vault-table">
-            <thead>
-              <tr>
-                <th scope="col">Source</th>
-                <th scope="col">State</th>
-                <th scope="col">What is there</th>
-                <th scope="col">A reference</th>
-              </tr>
-            </thead>
-            <tbody>
-              {providers.map(({ name, state, says, example }) => (
-                <tr key={name}>
-                  <th scope="row" class="mono">
-                    {name}
-                  </th>
-                  <td>
-                    <Badge tone={TONES[state]}>{STATES[state]}</Badge>
-                  </td>
-                  <td>
-                    <Exact text={says} />
-                  </td>
-                  <td class="mono">{example}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Table of sources" heads={['Source', 'State', 'What is there', 'A reference']} class="vault-table">
+          {providers.map(({ name, state, says, example }) => (
+            <tr key={name}>
+              <th scope="row" class="mono">
+                {name}
+              </th>
+              <td>
+                <Badge tone={TONES[state]}>{STATES[state]}</Badge>
+              </td>
+              <td>
+                <Exact text={says} />
+              </td>
+              <td class="mono">{example}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </section>
   )

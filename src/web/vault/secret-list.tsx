@@ -6,6 +6,7 @@ import { Field } from '../parts/field.tsx'
 import { Ago } from '../parts/time.tsx'
 import { hrefOf } from '../shell/route.ts'
 import { Masked, Scope, Tags, Used } from './words.tsx'
+import { Table } from '../parts/table.tsx'
 
 /** Every secret in a line, and those that have to be settled. */
 export function SecretList({ found: { secrets, problems } }: { found: SecretsView }) {
@@ -61,31 +62,16 @@ export function SecretList({ found: { secrets, problems } }: { found: SecretsVie
           </ul>
         </div>
       )}
-      {shown.length === 0 ? <Empty title="No secret is like that" /> : <Table secrets={shown} />}
-    </section>
-  )
-}
-
-function Table({ secrets }: { secrets: readonly SecretView[] }) {
-  return (
-    <div class="table-scroll" tabIndex={0} role="region" aria-label="Table of secrets">
-      <table class="table vault-table">
-        <thead>
-          <tr>
-            {['Secret', 'Value', 'Tags', 'For', 'Version', 'Last used'].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {secrets.map((secret) => (
+      {shown.length === 0 ? (
+        <Empty title="No secret is like that" />
+      ) : (
+        <Table label="Table of secrets" heads={['Secret', 'Value', 'Tags', 'For', 'Version', 'Last used']} class="vault-table">
+          {shown.map((secret) => (
             <Row key={secret.key} secret={secret} />
           ))}
-        </tbody>
-      </table>
-    </div>
+        </Table>
+      )}
+    </section>
   )
 }
 
