@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { default as UPlot, Options } from 'uplot'
 import type { ActivityBucket, ActivitySeries } from '../../wire/activity.ts'
+import { onTheme } from '../shell/theme.ts'
 
 export type Curve = {
   readonly label: string
@@ -46,16 +47,11 @@ export function Chart(props: {
       resized.observe(element)
     })
     // Colours are drawn, not styled: another theme is another drawing.
-    const themed = new MutationObserver(() => draw())
-    themed.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
-    const system = matchMedia('(prefers-color-scheme: dark)')
-    const again = (): void => draw()
-    system.addEventListener('change', again)
+    const stop = onTheme(() => draw())
     return () => {
       isOver = true
       resized.disconnect()
-      themed.disconnect()
-      system.removeEventListener('change', again)
+      stop()
       plot.current?.destroy()
       plot.current = undefined
     }

@@ -53,15 +53,3 @@ export function terminalColours(): ITheme {
     selectionInactiveBackground: token('--line-strong'),
   }
 }
-
-/** Tells when the page changes between light and dark. The answer stops it. */
-export function onColours(tell: () => void): () => void {
-  const observer = new MutationObserver(tell)
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
-  const query = matchMedia('(prefers-color-scheme: dark)')
-  query.addEventListener('change', tell)
-  return () => {
-    observer.disconnect()
-    query.removeEventListener('change', tell)
-  }
-}

@@ -2,7 +2,8 @@ import { FitAddon } from '@xterm/addon-fit'
 import { Terminal as Xterm } from '@xterm/xterm'
 import '@xterm/xterm/css/xterm.css'
 import { inlineStyles } from './inline-styles.ts'
-import { onColours, terminalColours } from './terminal-colours.ts'
+import { onTheme } from '../shell/theme.ts'
+import { terminalColours } from './terminal-colours.ts'
 
 export type ScreenSize = { readonly columns: number; readonly rows: number }
 
@@ -76,7 +77,7 @@ export function openScreen(element: HTMLElement, describedBy: string, events: Sc
   })
   observer.observe(element)
   fit.fit()
-  const stopColours = onColours(() => (terminal.options.theme = terminalColours()))
+  const stopColours = onTheme(() => (terminal.options.theme = terminalColours()))
   return {
     get size() {
       return size()
