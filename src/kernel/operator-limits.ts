@@ -52,6 +52,8 @@ export const OPERATOR_LIMITS = {
   previewPathsMax: 200,
   /** Folders and roles that the form of a new session offers. */
   startChoicesMax: 100,
+  /** A page hears so often at least that its daemon is there. */
+  feedAliveMs: 15_000,
   /** Events that one call for the page gives. */
   auditPageEntriesMax: 200,
   /** While a page is open the audit is verified so often, or more seldom where that takes long. */

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { LIMITS } from '../../kernel/limits.ts'
 import type { FeedTopic, FeedTopics } from '../../wire/feed.ts'
 import type { Approvals } from '../approvals/approvals.ts'
 import type { Sessions } from '../sessions/sessions.ts'
@@ -15,6 +16,8 @@ export function addFeedRoute(app: FastifyInstance, sources: FeedSources): void {
     inEvents(reply, async (say, gone) => {
       const ended = new AbortController()
       const signal = AbortSignal.any([gone, ended.signal])
+      // A line about nothing: a connection says by itself neither that the other side hangs nor that it is gone.
+      const alive = setInterval(() => void say({}), LIMITS.feedAliveMs)
       try {
         // The first that ends, or fails, ends the stream: the page begins anew, and misses nothing.
         await Promise.race(
@@ -24,6 +27,7 @@ export function addFeedRoute(app: FastifyInstance, sources: FeedSources): void {
         )
         return {}
       } finally {
+        clearInterval(alive)
         ended.abort()
       }
     }),

@@ -37,6 +37,9 @@ export function forgetLogin(): void {
   access.value = 'out'
 }
 
+/** Of one call: what takes longer streams. */
+const CALL_MS = 60_000
+
 export type Verb = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
@@ -44,9 +47,20 @@ export type Verb = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
  * @throws Problem, also where the daemon cannot be reached (`daemon_unavailable`, status 0)
  */
 export async function call<T>(verb: Verb, path: string, body?: unknown, stop?: AbortSignal): Promise<T> {
-  const response = await send(verb, path, body, stop)
-  const text = await response.text()
-  return (text === '' ? undefined : JSON.parse(text)) as T
+  const late = AbortSignal.timeout(CALL_MS)
+  try {
+    const response = await send(verb, path, body, stop === undefined ? late : AbortSignal.any([stop, late]))
+    const text = await response.text()
+    return (text === '' ? undefined : JSON.parse(text)) as T
+  } catch (error) {
+    if (!late.aborted || stop?.aborted === true) throw error
+    throw new Problem(
+      0,
+      'daemon_unavailable',
+      'the daemon did not answer within a minute',
+      'what was asked may be done all the same: look first',
+    )
+  }
 }
 
 /** The same for what streams or is a file: its head, with success for a status. @throws Problem */

@@ -1,4 +1,5 @@
 import { effect, signal } from '@preact/signals'
+import { OPERATOR_LIMITS } from '../../kernel/operator-limits.ts'
 import type { FeedLine, FeedTopic, FeedTopics } from '../../wire/feed.ts'
 import { access, send } from './client.ts'
 import { eventsOf } from './events.ts'
@@ -8,6 +9,8 @@ import { keepListening, listens } from './listening.ts'
 export const connection = signal<'connecting' | 'live' | 'lost'>('connecting')
 
 const PAUSES_MS = [250, 1_000, 2_000, 5_000] as const
+/** Without a line for so long the daemon hangs. */
+const SILENCE_MS = 3 * OPERATOR_LIMITS.feedAliveMs
 const readers = new Map<FeedTopic, Set<(data: never) => void>>()
 const last = new Map<FeedTopic, unknown>()
 
@@ -45,19 +48,30 @@ export function keepFeed(): () => void {
 
 async function readOn(stop: AbortSignal): Promise<void> {
   for (let failures = 0; !stop.aborted; failures += 1) {
+    const silent = new AbortController()
+    let silence: ReturnType<typeof setTimeout> | undefined
+    const heard = (): void => {
+      clearTimeout(silence)
+      silence = setTimeout(() => silent.abort(), SILENCE_MS)
+    }
+    heard()
     try {
-      const { body } = await send('GET', '/v1/feed', undefined, stop)
+      const { body } = await send('GET', '/v1/feed', undefined, AbortSignal.any([stop, silent.signal]))
       if (body === null) throw new TypeError('the feed has no body')
       for await (const line of eventsOf(body)) {
+        heard()
         connection.value = 'live'
         failures = 0
-        const { topic, data } = line as FeedLine
+        const { topic, data } = line as Partial<FeedLine>
+        if (topic === undefined) continue
         last.set(topic, data)
         for (const tell of readers.get(topic) ?? []) tell(data as never)
       }
     } catch (error) {
       if (stop.aborted) return
       if (!(error instanceof Error)) throw error
+    } finally {
+      clearTimeout(silence)
     }
     connection.value = 'lost'
     const pause = PAUSES_MS[Math.min(failures, PAUSES_MS.length - 1)] ?? 5_000
