@@ -8,7 +8,7 @@ import { lockMethodOf, scopeOfFolder, scopeOfWorkspace, type SecretRow, type Vau
 import type { SecretsView, SecretView, VaultStateView } from '../wire/secrets.ts'
 import type { DaemonVault } from './daemon-vault.ts'
 import { makeVault } from './make-vault.ts'
-import { policyRoles, policyWorkspaces } from './secret-mappings.ts'
+import { rolesOfHome, workspacesOfHome } from './home-policies.ts'
 import { createUnlockGuesses } from './unlock-guesses.ts'
 
 export type SecretDeskParts = Omit<DaemonVault, typeof Symbol.asyncDispose> & {
@@ -140,7 +140,7 @@ async function listOf(parts: SecretDeskParts): Promise<SecretsView> {
     secrets: found?.list().map((row) => viewOf(row, parts)) ?? [],
     problems: found?.problems() ?? [],
     workspaces: workspacesOf(parts),
-    roles: policyRoles(parts.home),
+    roles: rolesOfHome(parts.home),
   }
 }
 
@@ -159,7 +159,7 @@ function viewOf(row: SecretRow, parts: SecretDeskParts): SecretView {
 }
 
 function workspacesOf({ home, workspaces }: SecretDeskParts): string[] {
-  return [...new Set([...workspaces(), ...policyWorkspaces(home)])].toSorted()
+  return [...new Set([...workspaces(), ...workspacesOfHome(home)])].toSorted()
 }
 
 async function recordChanges({ changes, audit }: SecretDeskParts, by: string): Promise<void> {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { basename, join, relative } from 'node:path'
 import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
@@ -6,6 +6,7 @@ import { describeAlso, describePlace, loadPolicy, type EffectivePolicy, type Pla
 import type { SecretSource } from '../wire/secret-source.ts'
 import type { MappingPlace, MappingsView } from '../wire/secrets.ts'
 import { rememberedFile } from './approvals/approvals.ts'
+import { namesIn, rolesOfHome, workspacesOfHome } from './home-policies.ts'
 import { readHomeServers } from './mcp-servers/home-file.ts'
 
 export type MappingsParts = {
@@ -17,20 +18,6 @@ export type MappingsParts = {
 }
 
 type Seen = { readonly label: string; readonly policy: Policy; readonly session?: { readonly id: string; readonly name: string } }
-
-/** Folders that the operator has a policy for. */
-export function policyWorkspaces(home: string): string[] {
-  const folder = join(home, 'policies', 'workspaces')
-  return namesIn(folder).flatMap((name) => {
-    const file = join(folder, name, 'workspace')
-    return existsSync(file) ? [readFileSync(file, 'utf8').replace(/\n$/, '')] : []
-  })
-}
-
-/** Roles that the operator has a policy for. */
-export function policyRoles(home: string): string[] {
-  return namesIn(join(home, 'policies', 'roles')).flatMap((name) => (name.endsWith('.yaml') ? [basename(name, '.yaml')] : []))
-}
 
 /** Who has a use for a key of the vault, by the operator's layers as they are now, and the sessions that live. No value is read. */
 export function mappingsOf(key: string, parts: MappingsParts): MappingsView {
@@ -80,7 +67,7 @@ function policiesOf({ home, packageRoot, livePolicies }: MappingsParts, problems
   const below = existsSync(global) ? [global] : []
   const wanted: { label: string; files: string[] }[] = [
     { label: 'global', files: below },
-    ...policyRoles(home).map((role) => ({ label: `role ${role}`, files: [...below, join(policies, 'roles', `${role}.yaml`)] })),
+    ...rolesOfHome(home).map((role) => ({ label: `role ${role}`, files: [...below, join(policies, 'roles', `${role}.yaml`)] })),
     ...namesIn(join(policies, 'workspaces')).map((name) => {
       const own = join(policies, 'workspaces', name, 'policy.yaml')
       const remembered = join(policies, 'remembered', `${name}.yaml`)
@@ -131,7 +118,7 @@ function placeOf({ file, line }: Place, { home, packageRoot }: MappingsParts): M
   const own = relative(policies, file)
   const preset = [relative(join(packageRoot, 'policies'), file), own].find((path) => /^(?:service|harness)\/[^/]+\.yaml$/.test(path))
   const role = /^roles\/([^/]+)\.yaml$/.exec(own)?.[1]
-  const workspace = policyWorkspaces(home).find((folder) => isOf(folder, own, policies))
+  const workspace = workspacesOfHome(home).find((folder) => isOf(folder, own, policies))
   const layer =
     preset !== undefined
       ? `preset ${preset.replace(/\.yaml$/, '')}`
@@ -149,13 +136,4 @@ function isOf(workspace: string, own: string, policies: string): boolean {
   const remembered = rememberedFile(join(policies, 'remembered'), workspace)
   const digest = basename(remembered, '.yaml')
   return own === join('workspaces', digest, 'policy.yaml') || own === relative(policies, remembered)
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).toSorted()
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return []
-    throw error
-  }
 }

@@ -1,10 +1,10 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { parse } from 'yaml'
 import * as z from 'zod'
-import { codeOf } from '../kernel/errors.ts'
 import { LIMITS } from '../kernel/limits.ts'
 import type { PresetView } from '../wire/secrets.ts'
+import { namesIn } from './home-policies.ts'
 
 /** As much of a preset as is shown before it is chosen. What it says in full is judged where it is extended. */
 const Inject = z.looseObject({
@@ -41,7 +41,8 @@ export function createServicePresets(folders: readonly string[]): () => readonly
   return () => {
     const files = new Map<string, string>()
     for (const folder of folders)
-      for (const name of namesIn(join(folder, 'service'))) if (!files.has(name)) files.set(name, join(folder, 'service', name))
+      for (const name of namesIn(join(folder, 'service')).filter((one) => one.endsWith('.yaml')))
+        if (!files.has(name)) files.set(name, join(folder, 'service', name))
     return [...files.values()]
       .slice(0, LIMITS.servicePresetsMax)
       .flatMap((file) => look(file) ?? [])
@@ -91,15 +92,4 @@ function placeOf({ inject }: Credential): string {
   if (body !== undefined) return `body ${body}`
   if (placeholder !== undefined) return `placeholder ${placeholder}`
   return aws === undefined ? '' : 'aws, signed anew'
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-      .filter((name) => name.endsWith('.yaml'))
-      .toSorted()
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return []
-    throw error
-  }
 }

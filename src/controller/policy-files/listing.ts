@@ -1,5 +1,4 @@
-import { readdirSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { codeOf, SallyportError } from '../../kernel/errors.ts'
 import { LIMITS } from '../../kernel/limits.ts'
 import { inspectRestricted, loadPolicy, readText, type Diagnostic } from '../../policy/policy.ts'
@@ -9,6 +8,7 @@ import { timedFile, workspacePolicyDir } from '../sessions/session-layers.ts'
 import type { SessionRecord } from '../sessions/sessions.ts'
 import { isSessionId } from '../sessions/session-names.ts'
 import { readWorkspaceFile } from '../sessions/workspace-file.ts'
+import { namesIn, rolesOfHome, workspacesOfHome } from '../home-policies.ts'
 import { contentDigest, type TrustStore } from '../sessions/workspace-trust.ts'
 import type { StateFile } from '../state.ts'
 import { currentText, type PolicyChanges } from './policy-changes.ts'
@@ -30,10 +30,10 @@ export async function listPolicies(parts: ListingParts): Promise<PolicyListing> 
     const { workspace, role, project } = record as SessionRecord
     return at !== 'running' || project !== undefined ? [] : [{ id, name, workspace, ...(role !== undefined && { role }) }]
   })
-  const workspaces = [...new Set([...knownWorkspaces(home), ...running.map(({ workspace }) => workspace)])].toSorted()
+  const workspaces = [...new Set([...workspacesOfHome(home), ...running.map(({ workspace }) => workspace)])].toSorted()
   const layers: LayerRef[] = [
     { kind: 'global' },
-    ...namesIn(join(home, 'policies', 'roles'), /^([a-z0-9-]{1,64})\.yaml$/).map((role): LayerRef => ({ kind: 'role', role })),
+    ...rolesOfHome(home).map((role): LayerRef => ({ kind: 'role', role })),
     ...workspaces.map((workspace): LayerRef => ({ kind: 'workspace', workspace })),
   ]
   return {
@@ -67,18 +67,6 @@ function placeOf(home: string, layer: LayerRef): { readonly file: string; readon
     case 'session':
       return { file: timedFile(home, { session: layer.session }), of: { session: layer.session } }
   }
-}
-
-/** By the files that say whose a folder is: where one is for another workspace than its name says, it is none. */
-function knownWorkspaces(home: string): string[] {
-  const folder = join(home, 'policies', 'workspaces')
-  return namesIn(folder, /^([0-9a-f]{64})$/)
-    .slice(0, LIMITS.policyWorkspacesMax)
-    .flatMap((name) => {
-      const text = readText(join(folder, name, 'workspace'), LIMITS.policyFileBytesMax)
-      const workspace = typeof text === 'string' ? text.replace(/\n$/, '') : ''
-      return workspace !== '' && workspacePolicyDir(home, workspace) === join(folder, name) ? [workspace] : []
-    })
 }
 
 async function ownOf({ trust }: ListingParts, workspace: string): Promise<OwnPolicyView[]> {
@@ -151,10 +139,9 @@ function rulesOf(file: string, text: string) {
 function presetsIn(folder: string): PolicyListing['presets'] {
   const kinds = ['harness', 'service'] as const
   return kinds.flatMap((kind) =>
-    namesIn(join(folder, kind), /^([a-z0-9-]{1,64})\.yaml$/).map((name) => ({
-      name: `${kind}/${name}`,
-      file: relative(folder, join(folder, kind, `${name}.yaml`)),
-    })),
+    namesIn(join(folder, kind))
+      .filter((name) => name.endsWith('.yaml'))
+      .map((name) => ({ name: `${kind}/${name.slice(0, -'.yaml'.length)}`, file: join(kind, name) })),
   )
 }
 
@@ -164,14 +151,4 @@ export function presetText(presets: string, name: string): string {
   const text = known && readText(join(presets, known.file), LIMITS.policyFileBytesMax)
   if (typeof text === 'string') return text
   throw new SallyportError('policy_not_found', 'there is no policy of this name in the installation')
-}
-
-function namesIn(folder: string, form: RegExp): string[] {
-  try {
-    return readdirSync(folder)
-      .flatMap((name) => form.exec(name)?.[1] ?? [])
-      .toSorted()
-  } catch {
-    return []
-  }
 }
